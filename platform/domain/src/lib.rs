@@ -1,1 +1,5 @@
-//! placeholder
+//! The pure core: geometry, tracks, fieldwork, evidence. No I/O, no async, no clock; the same facts from the same input everywhere.
+
+pub mod fieldwork;
+pub mod geo;
+pub mod track;

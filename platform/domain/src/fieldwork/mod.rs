@@ -1,0 +1,78 @@
+//! From a track to facts that a bill can stand on (worked area, arrival, start, finish, times). Never rounds for money.
+
+mod activity;
+mod area;
+pub mod facts;
+pub mod live;
+mod presence;
+mod start;
+mod swath;
+
+pub use activity::Activity;
+pub use facts::{Facts, Gap, facts};
+pub use start::{Reason, Verdict, VerdictKind};
+
+use thiserror::Error;
+
+/// What kind of machine: decides how fast work can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MachineType {
+    /// Tillage, harvest, mowing and all else.
+    #[default]
+    Other,
+    /// Sprayers.
+    Sprayer,
+    /// Spreaders.
+    Spreader,
+    /// Seed drills.
+    Drill,
+}
+
+impl MachineType {
+    /// The fastest work of such a machine, m/s (fieldwork.md section 3).
+    #[must_use]
+    pub const fn fastest_work_mps(self) -> f64 {
+        match self {
+            Self::Other => 4.2,
+            Self::Sprayer | Self::Spreader | Self::Drill => 7.0,
+        }
+    }
+}
+
+/// What the facts depend on beside the track.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Setup {
+    /// Nominal working width, m.
+    pub width_m: f64,
+    /// From the antenna to the implement, m forward (behind is negative).
+    pub forward_m: f64,
+    /// From the antenna to the middle of the implement, m to the left.
+    pub left_m: f64,
+    /// Kind of machine.
+    pub machine_type: MachineType,
+    /// Whether the work sensor is listened to.
+    pub use_sensor: bool,
+}
+
+impl Setup {
+    /// A machine of this width with the antenna over the middle of the implement.
+    ///
+    /// Errors: [`SetupError`] where no implement is so wide.
+    pub fn new(width_m: f64) -> Result<Self, SetupError> {
+        if !(0.1..=100.0).contains(&width_m) {
+            return Err(SetupError);
+        }
+        Ok(Self {
+            width_m,
+            forward_m: 0.0,
+            left_m: 0.0,
+            machine_type: MachineType::Other,
+            use_sensor: true,
+        })
+    }
+}
+
+/// A width that no implement has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the working width must lie between 0.1 and 100 m")]
+pub struct SetupError;
