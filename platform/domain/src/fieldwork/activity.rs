@@ -31,8 +31,8 @@ pub enum Activity {
 const SLOWEST_WORK_MPS: f64 = 0.3;
 /// Other passes within so many metres make a place a field ...
 const PASS_RADIUS_M: f64 = 15.0;
-/// ... or within so many widths, for wide implements.
-const PASS_RADIUS_WIDTHS: f64 = 1.5;
+/// ... or within so many widths: beside an outermost pass lie the next three.
+const PASS_RADIUS_WIDTHS: f64 = 3.2;
 /// How many other passes it takes.
 const PASSES: usize = 3;
 /// Passes are told apart by buckets of time, s.

@@ -1,0 +1,3 @@
+//! The commands of `furrow`, one a file; each says what it did on standard output. Never decides a rule.
+
+pub mod facts;
