@@ -15,12 +15,15 @@ create table machines (
 create table devices (
     number integer primary key generated always as identity,
     public_key bytea not null,
+    -- SHA-256 of the token for doors without client certificates.
+    token_hash bytea not null,
     enrolled_at timestamptz not null,
     -- The signed enrolment request, kept as evidence of who brought the key.
     enrolment_request bytea not null,
     revoked_at timestamptz,
     revoke_reason text,
     constraint devices_public_key_size check (octet_length(public_key) = 32),
+    constraint devices_token_hash_size check (octet_length(token_hash) = 32),
     constraint devices_public_key_once unique (public_key),
     constraint devices_revocation_whole check ((revoked_at is null) = (revoke_reason is null))
 );

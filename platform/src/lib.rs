@@ -1,4 +1,15 @@
 //! Furrow's platform: the machine door, ingest, facts and the API.
 
+pub mod app;
+pub mod clock;
 pub mod commands;
+pub mod config;
+pub mod db;
+pub mod http;
+pub mod ingest;
+pub mod jobs;
+pub mod mqtt;
+pub mod platform;
+pub mod postgres;
+pub mod telemetry;
 pub mod views;

@@ -36,6 +36,12 @@ impl fmt::Display for Device {
 pub struct Digest(pub [u8; 16]);
 
 impl Digest {
+    /// The digest of a frame whose [`Frame::signed_bytes`] are at hand.
+    #[must_use]
+    pub fn of_signed(signed: &[u8]) -> Self {
+        Self::of(&[signed])
+    }
+
     fn of(parts: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
         for part in parts {

@@ -1,3 +1,5 @@
 //! The commands of `furrow`, one a file; each says what it did on standard output. Never decides a rule.
 
+pub mod device;
 pub mod facts;
+pub mod serve;

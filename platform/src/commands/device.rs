@@ -1,0 +1,162 @@
+//! `furrow device`: the register of devices from the command line.
+
+use std::io::Write;
+
+use anyhow::{Context as _, bail};
+use comfy_table::Table;
+use uuid::Uuid;
+
+use crate::{
+    app::{authority::Authority, devices},
+    clock::{Clock as _, SystemClock},
+    config::Settings,
+    db,
+};
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub enum DeviceCommand {
+    /// List the devices.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a one-time enrolment code for a machine.
+    EnrollCode(CodeArgs),
+    /// Turn a device away for good.
+    Revoke {
+        /// Its number.
+        device: i32,
+        /// Why.
+        #[arg(long)]
+        reason: String,
+    },
+}
+
+/// For which machine.
+#[derive(Debug, clap::Args)]
+pub struct CodeArgs {
+    /// A machine that is known.
+    #[arg(
+        long,
+        value_name = "ID",
+        conflicts_with = "new_machine",
+        required_unless_present = "new_machine"
+    )]
+    pub machine: Option<Uuid>,
+    /// A new machine of this name.
+    #[arg(long, value_name = "NAME")]
+    pub new_machine: Option<String>,
+    /// Its kind.
+    #[arg(long = "type", value_name = "T", default_value = "tractor")]
+    pub machine_type: String,
+    /// Its working width, m.
+    #[arg(long, value_name = "M", default_value_t = 3.0)]
+    pub width: f64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+///
+/// Errors: the database, or what was asked for does not exist.
+pub async fn run(
+    command: &DeviceCommand,
+    settings: &Settings,
+    mut out: impl Write,
+) -> anyhow::Result<()> {
+    let pool = db::pool(&settings.database).context("database.url")?;
+    let now = SystemClock.now();
+    match command {
+        DeviceCommand::List { json } => {
+            let devices = db::devices::list(&pool, now).await?;
+            list(&devices, *json, &mut out)
+        }
+        DeviceCommand::Revoke { device, reason } => {
+            if !db::devices::revoke(&pool, *device, reason, now).await? {
+                bail!("there is no device {device}, or it is revoked already");
+            }
+            writeln!(
+                out,
+                "device {device} is revoked; its sessions end within 30 s"
+            )?;
+            Ok(())
+        }
+        DeviceCommand::EnrollCode(args) => {
+            let machine = machine(&pool, args, now).await?;
+            let code = devices::make_code(&pool, machine, now).await?;
+            let authority = Authority::open(&settings.data_dir, &settings.http.names, now)?;
+            let whole = format!("{code}#{}", authority.fingerprint());
+            if args.json {
+                let shown =
+                    serde_json::json!({ "machine": machine, "code": whole, "valid_hours": 48 });
+                writeln!(out, "{shown}")?;
+            } else {
+                writeln!(
+                    out,
+                    "machine  {machine}\ncode     {whole}\nvalid    48 hours, once"
+                )?;
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn machine(
+    pool: &sqlx::PgPool,
+    args: &CodeArgs,
+    now: chrono::DateTime<chrono::Utc>,
+) -> anyhow::Result<Uuid> {
+    if let Some(machine) = args.machine {
+        if !db::devices::machine_exists(pool, machine).await? {
+            bail!("there is no machine {machine}");
+        }
+        return Ok(machine);
+    }
+    if !(0.1..=100.0).contains(&args.width) {
+        bail!("--width must lie between 0.1 and 100 m");
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "between 10 and 10,000")]
+    let width_cm = (args.width * 100.0).round() as i32;
+    let machine = Uuid::now_v7();
+    let name = args.new_machine.as_deref().unwrap_or("machine");
+    db::devices::insert_machine(pool, machine, name, &args.machine_type, width_cm, now).await?;
+    Ok(machine)
+}
+
+fn list(
+    devices: &[db::devices::DeviceListRow],
+    json: bool,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    if json {
+        let rows: Vec<_> = devices
+            .iter()
+            .map(|d| {
+                serde_json::json!({
+                    "device": d.number, "machine": d.machine, "enrolled_at": d.enrolled_at,
+                    "revoked_at": d.revoked_at, "last_frame_at": d.last_frame_at,
+                })
+            })
+            .collect();
+        writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.set_header(["device", "machine", "enrolled", "last frame", "revoked"]);
+    let time =
+        |t: Option<chrono::DateTime<chrono::Utc>>| t.map_or_else(|| "-".into(), |t| t.to_rfc3339());
+    for d in devices {
+        table.add_row([
+            d.number.to_string(),
+            d.machine.clone().unwrap_or_else(|| "-".into()),
+            time(Some(d.enrolled_at)),
+            time(d.last_frame_at),
+            time(d.revoked_at),
+        ]);
+    }
+    writeln!(out, "{table}")?;
+    Ok(())
+}

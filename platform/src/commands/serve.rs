@@ -1,0 +1,82 @@
+//! `furrow serve`, `migrate` and `check`.
+
+use std::io::Write;
+
+use anyhow::{Context as _, bail};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    clock::{Clock as _, SystemClock},
+    config::Settings,
+    db,
+    platform::Platform,
+    telemetry,
+};
+
+/// Serves until it is told to stop (TERM or interrupt).
+///
+/// Errors: a setting, the database, a listener, or a part that ended by itself.
+pub async fn serve(settings: &Settings) -> anyhow::Result<()> {
+    telemetry::log(&settings.log)?;
+    let metrics = telemetry::metrics()?;
+    let platform = Platform::start(settings, Some(metrics)).await?;
+    tracing::info!(
+        http = %platform.http_addr,
+        https = ?platform.https_addr,
+        mqtt = ?platform.mqtt_addr,
+        mqtts = ?platform.mqtts_addr,
+        "serve.ready"
+    );
+    platform.run_until(told_to_stop()).await?;
+    tracing::info!("serve.stopped");
+    Ok(())
+}
+
+/// Ends at TERM or interrupt.
+pub async fn told_to_stop() {
+    let (Ok(mut term), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+/// Brings the schema up to date.
+///
+/// Errors: the database or a migration.
+pub async fn migrate(settings: &Settings, mut out: impl Write) -> anyhow::Result<()> {
+    let pool = db::pool(&settings.database).context("database.url")?;
+    let pending = db::pending_migrations(&pool)
+        .await
+        .context("database.url")?;
+    db::migrate(&pool).await.context("migrations")?;
+    writeln!(out, "{pending} migrations applied")?;
+    Ok(())
+}
+
+/// Looks whether `serve` could run: settings, database, schema, clocks.
+///
+/// Errors: the first thing that is wrong.
+pub async fn check(settings: &Settings, mut out: impl Write) -> anyhow::Result<()> {
+    writeln!(out, "settings    ok")?;
+    let pool = db::pool(&settings.database).context("database.url")?;
+    let pending = db::pending_migrations(&pool)
+        .await
+        .context("database.url")?;
+    writeln!(out, "database    ok")?;
+    if pending > 0 {
+        bail!("the schema is {pending} migrations behind: run `furrow migrate`");
+    }
+    writeln!(out, "schema      ok")?;
+    let skew = (SystemClock.now() - db::now(&pool).await?).num_milliseconds();
+    if skew.abs() > 5_000 {
+        bail!("the clocks of this host and the database are {skew} ms apart");
+    }
+    writeln!(out, "clocks      ok ({skew} ms apart)")?;
+    Ok(())
+}

@@ -1,0 +1,300 @@
+//! Settings from a file and the environment; the only place that reads either. Never guesses: an unknown key is refused.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use thiserror::Error;
+
+/// All settings. Environment: `FURROW__SECTION__KEY`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Keys and certificates, and the private database of the demo.
+    pub data_dir: PathBuf,
+    /// The database.
+    pub database: Database,
+    /// The human door.
+    pub http: Http,
+    /// The machine door.
+    pub mqtt: Mqtt,
+    /// The pipeline behind it.
+    pub ingest: Ingest,
+    /// Logs.
+    pub log: Log,
+}
+
+/// Where the database is.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Database {
+    /// `postgres://…`.
+    pub url: String,
+    /// Most connections of this process, 4 ..= 200.
+    pub max_connections: u32,
+}
+
+/// The human door.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http {
+    /// Where plain HTTP listens.
+    pub listen: SocketAddr,
+    /// Where HTTPS listens, with a certificate of the platform's own authority.
+    pub tls_listen: Option<SocketAddr>,
+    /// Names and addresses that the certificates of both doors are for.
+    pub names: Vec<String>,
+}
+
+/// The machine door.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mqtt {
+    /// Plain MQTT, on loopback only.
+    pub listen: Option<SocketAddr>,
+    /// MQTT over TLS.
+    pub tls_listen: Option<SocketAddr>,
+    /// What devices are told to connect to; by default made from the listeners.
+    pub public_url: Option<String>,
+    /// Most sessions, 1 ..= 1,000,000.
+    pub max_connections: usize,
+    /// Most sessions of one address, 1 ..= 1,000,000.
+    pub max_per_address: usize,
+}
+
+/// The pipeline.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ingest {
+    /// Most frames of a transaction, 1 ..= 10,000.
+    pub group_frames: usize,
+    /// Threads that verify signatures, 1 ..= 64.
+    pub verifiers: usize,
+    /// Transactions at a time, 1 ..= 16.
+    pub writers: usize,
+    /// Frames received and not yet taken, 64 ..= 1,000,000.
+    pub queue: usize,
+}
+
+/// Logs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Log {
+    /// How a line looks.
+    pub format: LogFormat,
+    /// `error`, `warn`, `info`, `debug`, or a filter such as `furrow_platform=debug,info`.
+    pub level: String,
+}
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from(".furrow"),
+            database: Database::default(),
+            http: Http::default(),
+            mqtt: Mqtt::default(),
+            ingest: Ingest::default(),
+            log: Log::default(),
+        }
+    }
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            max_connections: 20,
+        }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            listen: loopback(8080),
+            tls_listen: None,
+            names: vec!["localhost".into(), "127.0.0.1".into()],
+        }
+    }
+}
+
+impl Default for Mqtt {
+    fn default() -> Self {
+        Self {
+            listen: Some(loopback(1883)),
+            tls_listen: None,
+            public_url: None,
+            max_connections: 100_000,
+            max_per_address: 20_000,
+        }
+    }
+}
+
+impl Default for Ingest {
+    fn default() -> Self {
+        Self {
+            group_frames: 2000,
+            verifiers: 2,
+            writers: 2,
+            queue: 8192,
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::Text,
+            level: "info".into(),
+        }
+    }
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+/// Why settings are refused.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// The file or the environment cannot be read as settings; the source names the key and the file.
+    #[error("settings")]
+    Read(#[from] config::ConfigError),
+    /// A value is out of its range.
+    #[error("{key} must be {must}")]
+    Range {
+        /// Which key.
+        key: &'static str,
+        /// What it must be.
+        must: &'static str,
+    },
+}
+
+impl Settings {
+    /// Settings from a file, where one is given, and the environment over it.
+    ///
+    /// Errors: [`ConfigError`] naming the key.
+    pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
+        let mut builder = config::Config::builder();
+        if let Some(file) = file {
+            builder = builder.add_source(config::File::from(file).format(config::FileFormat::Toml));
+        }
+        let environment = config::Environment::with_prefix("FURROW")
+            .prefix_separator("__")
+            .separator("__")
+            .try_parsing(true);
+        let settings: Self = builder.add_source(environment).build()?.try_deserialize()?;
+        settings.check()?;
+        Ok(settings)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let range = |ok: bool, key, must| {
+            if ok {
+                Ok(())
+            } else {
+                Err(ConfigError::Range { key, must })
+            }
+        };
+        range(
+            (4..=200).contains(&self.database.max_connections),
+            "database.max_connections",
+            "between 4 and 200",
+        )?;
+        range(
+            (1..=1_000_000).contains(&self.mqtt.max_connections),
+            "mqtt.max_connections",
+            "between 1 and 1,000,000",
+        )?;
+        range(
+            (1..=1_000_000).contains(&self.mqtt.max_per_address),
+            "mqtt.max_per_address",
+            "between 1 and 1,000,000",
+        )?;
+        let plain = self.mqtt.listen.is_none_or(|a| a.ip().is_loopback());
+        range(
+            plain,
+            "mqtt.listen",
+            "a loopback address: without TLS anybody could read the tokens",
+        )?;
+        range(
+            (1..=10_000).contains(&self.ingest.group_frames),
+            "ingest.group_frames",
+            "between 1 and 10,000",
+        )?;
+        range(
+            (1..=64).contains(&self.ingest.verifiers),
+            "ingest.verifiers",
+            "between 1 and 64",
+        )?;
+        range(
+            (1..=16).contains(&self.ingest.writers),
+            "ingest.writers",
+            "between 1 and 16",
+        )?;
+        range(
+            (64..=1_000_000).contains(&self.ingest.queue),
+            "ingest.queue",
+            "between 64 and 1,000,000",
+        )?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Result<Settings, ConfigError> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("furrow.toml");
+        std::fs::write(&file, text).unwrap();
+        Settings::load(Some(&file))
+    }
+
+    fn whole(error: &ConfigError) -> String {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(inner) = source {
+            text.push_str(&format!(": {inner}"));
+            source = inner.source();
+        }
+        text
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_its_name() {
+        let error = load("[mqtt]\nlisten_port = 1").unwrap_err();
+        assert!(whole(&error).contains("listen_port"), "{}", whole(&error));
+    }
+
+    #[test]
+    fn plain_mqtt_is_refused_outside_loopback() {
+        let error = load("[mqtt]\nlisten = \"0.0.0.0:1883\"").unwrap_err();
+        assert!(whole(&error).contains("mqtt.listen"));
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_by_their_key() {
+        assert!(whole(&load("[ingest]\nwriters = 0").unwrap_err()).contains("ingest.writers"));
+        assert!(whole(&load("[ingest]\nwriters = \"x\"").unwrap_err()).contains("writers"));
+    }
+
+    #[test]
+    fn an_empty_file_gives_the_defaults() {
+        assert_eq!(load("").unwrap().ingest.group_frames, 2000);
+    }
+}

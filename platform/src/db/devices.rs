@@ -1,0 +1,243 @@
+//! Devices, their machines and enrolment codes, as rows.
+
+use std::net::IpAddr;
+
+use chrono::{DateTime, Utc};
+use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
+
+use super::DbError;
+
+/// A device of the register.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct DeviceRow {
+    /// Short number.
+    pub number: i32,
+    /// Ed25519, 32 bytes.
+    pub public_key: Vec<u8>,
+    /// SHA-256 of its token.
+    pub token_hash: Vec<u8>,
+    /// When its key came.
+    pub enrolled_at: DateTime<Utc>,
+    /// When it was turned away for good.
+    pub revoked_at: Option<DateTime<Utc>>,
+}
+
+/// A device as lists show it.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct DeviceListRow {
+    /// Short number.
+    pub number: i32,
+    /// When its key came.
+    pub enrolled_at: DateTime<Utc>,
+    /// When it was turned away for good.
+    pub revoked_at: Option<DateTime<Utc>>,
+    /// The machine that it is on.
+    pub machine: Option<String>,
+    /// Last frame committed.
+    pub last_frame_at: Option<DateTime<Utc>>,
+}
+
+/// All devices.
+///
+/// Errors: the database.
+pub async fn all(pool: &PgPool) -> Result<Vec<DeviceRow>, DbError> {
+    sqlx::query_as("select number, public_key, token_hash, enrolled_at, revoked_at from devices")
+        .fetch_all(pool)
+        .await
+}
+
+/// Devices with their machine and last sign of life.
+///
+/// Errors: the database.
+pub async fn list(pool: &PgPool, now: DateTime<Utc>) -> Result<Vec<DeviceListRow>, DbError> {
+    sqlx::query_as(
+        "select d.number, d.enrolled_at, d.revoked_at, m.name as machine,
+                (select max(e.last_received_at) from track_epochs e where e.device = d.number) as last_frame_at
+         from devices d
+         left join device_bindings b on b.device = d.number and b.during @> $1
+         left join machines m on m.id = b.machine_id
+         order by d.number",
+    )
+    .bind(now)
+    .fetch_all(pool)
+    .await
+}
+
+/// Turns a device away for good. False if there is none or it is already.
+///
+/// Errors: the database.
+pub async fn revoke(
+    pool: &PgPool,
+    number: i32,
+    reason: &str,
+    now: DateTime<Utc>,
+) -> Result<bool, DbError> {
+    let done = sqlx::query("update devices set revoked_at = $2, revoke_reason = $3 where number = $1 and revoked_at is null")
+        .bind(number)
+        .bind(now)
+        .bind(reason)
+        .execute(pool)
+        .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// A machine to put devices on.
+///
+/// Errors: the database.
+pub async fn insert_machine(
+    pool: &PgPool,
+    id: Uuid,
+    name: &str,
+    machine_type: &str,
+    width_cm: i32,
+    now: DateTime<Utc>,
+) -> Result<(), DbError> {
+    sqlx::query("insert into machines (id, name, machine_type, working_width_cm, created_at) values ($1, $2, $3, $4, $5)")
+        .bind(id)
+        .bind(name)
+        .bind(machine_type)
+        .bind(width_cm)
+        .bind(now)
+        .execute(pool)
+        .await?;
+    Ok(())
+}
+
+/// Whether there is such a machine.
+///
+/// Errors: the database.
+pub async fn machine_exists(pool: &PgPool, id: Uuid) -> Result<bool, DbError> {
+    sqlx::query_scalar("select exists (select 1 from machines where id = $1)")
+        .bind(id)
+        .fetch_one(pool)
+        .await
+}
+
+/// Keeps a code's hash.
+///
+/// Errors: the database.
+pub async fn insert_code(
+    pool: &PgPool,
+    hash: &[u8],
+    machine: Uuid,
+    now: DateTime<Utc>,
+    expires_at: DateTime<Utc>,
+) -> Result<(), DbError> {
+    sqlx::query("insert into enrolment_codes (id, code_hash, machine_id, created_at, expires_at) values ($1, $2, $3, $4, $5)")
+        .bind(Uuid::now_v7())
+        .bind(hash)
+        .bind(machine)
+        .bind(now)
+        .bind(expires_at)
+        .execute(pool)
+        .await?;
+    Ok(())
+}
+
+/// Wrong tries of an address since a time.
+///
+/// Errors: the database.
+pub async fn failures_since(
+    pool: &PgPool,
+    address: IpAddr,
+    since: DateTime<Utc>,
+) -> Result<i64, DbError> {
+    sqlx::query_scalar(
+        "select count(*) from enrolment_failures where address = $1::text::inet and failed_at > $2",
+    )
+    .bind(address.to_string())
+    .bind(since)
+    .fetch_one(pool)
+    .await
+}
+
+/// Notes a wrong try.
+///
+/// Errors: the database.
+pub async fn insert_failure(
+    pool: &PgPool,
+    address: IpAddr,
+    now: DateTime<Utc>,
+) -> Result<(), DbError> {
+    sqlx::query("insert into enrolment_failures (address, failed_at) values ($1::text::inet, $2)")
+        .bind(address.to_string())
+        .bind(now)
+        .execute(pool)
+        .await?;
+    Ok(())
+}
+
+/// The machine of a code that can be used now; the row is locked.
+///
+/// Errors: the database.
+pub async fn lock_code(
+    tx: &mut PgConnection,
+    hash: &[u8],
+    now: DateTime<Utc>,
+) -> Result<Option<(Uuid, Uuid)>, DbError> {
+    sqlx::query_as(
+        "select id, machine_id from enrolment_codes
+         where code_hash = $1 and used_at is null and expires_at > $2 for update",
+    )
+    .bind(hash)
+    .bind(now)
+    .fetch_optional(tx)
+    .await
+}
+
+/// What enrolment writes.
+#[derive(Debug)]
+pub struct NewDevice<'a> {
+    /// Ed25519, 32 bytes.
+    pub public_key: &'a [u8],
+    /// SHA-256 of the token.
+    pub token_hash: &'a [u8],
+    /// The signed request, as evidence.
+    pub request: &'a [u8],
+    /// The code that it used.
+    pub code: Uuid,
+    /// The machine that it is on from now.
+    pub machine: Uuid,
+    /// Now.
+    pub now: DateTime<Utc>,
+}
+
+/// Adds a device, binds it to its machine and uses up its code. Another device of the machine is
+/// unbound from now on.
+///
+/// Errors: the database; a key that is known already is a unique violation.
+pub async fn insert(tx: &mut PgConnection, new: &NewDevice<'_>) -> Result<i32, DbError> {
+    let number: i32 = sqlx::query_scalar(
+        "insert into devices (public_key, token_hash, enrolled_at, enrolment_request) values ($1, $2, $3, $4) returning number",
+    )
+    .bind(new.public_key)
+    .bind(new.token_hash)
+    .bind(new.now)
+    .bind(new.request)
+    .fetch_one(&mut *tx)
+    .await?;
+    sqlx::query(
+        "update device_bindings set during = tstzrange(lower(during), $2)
+         where machine_id = $1 and upper_inf(during) and lower(during) < $2",
+    )
+    .bind(new.machine)
+    .bind(new.now)
+    .execute(&mut *tx)
+    .await?;
+    // A machine's track may begin before its box was enrolled: recorded tracks are sent later.
+    sqlx::query("insert into device_bindings (id, device, machine_id, during) values ($1, $2, $3, tstzrange($4 - interval '1 day', null))")
+        .bind(Uuid::now_v7())
+        .bind(number)
+        .bind(new.machine)
+        .bind(new.now)
+        .execute(&mut *tx)
+        .await?;
+    sqlx::query("update enrolment_codes set used_at = $2, device = $3 where id = $1")
+        .bind(new.code)
+        .bind(new.now)
+        .bind(number)
+        .execute(&mut *tx)
+        .await?;
+    Ok(number)
+}

@@ -1,0 +1,116 @@
+//! Errors as RFC 9457 problem documents; the only place that turns an error into a status. Never shows a source to the outside.
+
+use axum::{
+    Json,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+
+use super::trace;
+use crate::{app::devices::EnrolError, db::DbError};
+
+/// A problem document.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub struct Problem {
+    /// `urn:furrow:problem:CODE`, stable.
+    #[serde(rename = "type")]
+    kind: String,
+    /// Short and the same for all of its kind.
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// What is wrong here, for people.
+    detail: String,
+    /// The stable code.
+    code: &'static str,
+    /// By which the logs know the request.
+    trace_id: String,
+}
+
+impl Problem {
+    /// A problem of the request that is being answered.
+    #[must_use]
+    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:furrow:problem:{code}"),
+            title: status.canonical_reason().unwrap_or("Error"),
+            status: status.as_u16(),
+            detail: detail.into(),
+            code,
+            trace_id: trace::current(),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (
+            status,
+            [(CONTENT_TYPE, "application/problem+json")],
+            Json(self),
+        )
+            .into_response()
+    }
+}
+
+impl From<EnrolError> for Problem {
+    fn from(error: EnrolError) -> Self {
+        let detail = error.to_string();
+        match error {
+            EnrolError::TooManyTries => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_tries", detail)
+            }
+            EnrolError::UnknownCode => Self::new(StatusCode::NOT_FOUND, "unknown_code", detail),
+            EnrolError::BadKey => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_key", detail),
+            EnrolError::BadSignature => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_signature", detail)
+            }
+            EnrolError::KnownKey => Self::new(StatusCode::CONFLICT, "known_key", detail),
+            EnrolError::Database(error) => error.into(),
+            EnrolError::Authority(error) => {
+                tracing::error!(error = %error, "http.authority");
+                Self::internal()
+            }
+        }
+    }
+}
+
+impl From<DbError> for Problem {
+    fn from(error: DbError) -> Self {
+        tracing::error!(error = %error, "http.database");
+        match error {
+            DbError::PoolTimedOut | DbError::Io(_) => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "database_away",
+                "the database cannot be reached now",
+            ),
+            _ => Self::internal(),
+        }
+    }
+}
+
+impl Problem {
+    fn internal() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "something went wrong here; the trace id names it",
+        )
+    }
+}
+
+/// No such route.
+pub(super) async fn not_found() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here")
+}
+
+/// A route, but not for this method.
+pub(super) async fn method_not_allowed() -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "not with this method",
+    )
+}

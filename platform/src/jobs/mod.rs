@@ -1,0 +1,75 @@
+//! Work that comes by the clock; safe to run in every process at once. Never in the way of a request.
+
+mod clock_skew;
+mod partitions;
+mod quarantine;
+mod register;
+
+use std::{
+    sync::{Arc, atomic::AtomicI64},
+    time::Duration,
+};
+
+use sqlx::PgPool;
+use tokio_util::sync::CancellationToken;
+
+use crate::{app::devices::CachedRegister, clock::Clock};
+
+pub use partitions::make_partitions;
+
+/// What jobs need.
+#[derive(Clone)]
+pub struct Jobs {
+    /// The database.
+    pub pool: PgPool,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Refreshed by one of the jobs.
+    pub register: CachedRegister,
+    /// Written by one of the jobs: platform's clock less database's, ms.
+    pub clock_skew_ms: Arc<AtomicI64>,
+}
+
+impl Jobs {
+    /// Runs all jobs until `shutdown`.
+    pub async fn run(self, shutdown: CancellationToken) {
+        tokio::join!(
+            every(Duration::from_secs(5), &shutdown, "register", || {
+                register::refresh(&self)
+            }),
+            every(Duration::from_secs(60), &shutdown, "clock_skew", || {
+                clock_skew::measure(&self)
+            }),
+            every(Duration::from_secs(1800), &shutdown, "partitions", || {
+                partitions::job(&self)
+            }),
+            every(Duration::from_secs(3600), &shutdown, "quarantine", || {
+                quarantine::expire(&self)
+            }),
+        );
+    }
+}
+
+/// A job that fails is logged and tried again at its next time.
+async fn every<F, E>(
+    period: Duration,
+    shutdown: &CancellationToken,
+    name: &'static str,
+    job: impl Fn() -> F,
+) where
+    F: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    let mut timer = tokio::time::interval(period);
+    timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _ = timer.tick() => {}
+        }
+        if let Err(error) = job().await {
+            metrics::counter!("furrow_job_failures_total", "job" => name).increment(1);
+            tracing::warn!(job = name, error = %error, "job.failed");
+        }
+    }
+}
