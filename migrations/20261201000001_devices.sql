@@ -22,11 +22,14 @@ create table devices (
     enrolment_request bytea not null,
     revoked_at timestamptz,
     revoke_reason text,
+    -- When this row was last written: processes read what is new since they last looked.
+    changed_at timestamptz not null,
     constraint devices_public_key_size check (octet_length(public_key) = 32),
     constraint devices_token_hash_size check (octet_length(token_hash) = 32),
     constraint devices_public_key_once unique (public_key),
     constraint devices_revocation_whole check ((revoked_at is null) = (revoke_reason is null))
 );
+create index devices_by_change on devices (changed_at);
 
 -- Which machine a fix belongs to follows from here by the fix's time, so that a wrong binding is
 -- corrected without touching a frame.

@@ -4,6 +4,9 @@ use std::sync::Mutex;
 
 use chrono::{DateTime, Utc};
 
+/// Beyond this difference between the platform's clock and the database's nothing is served, ms.
+pub const MAX_SKEW_MS: i64 = 5_000;
+
 /// Tells the time.
 pub trait Clock: Send + Sync {
     /// Now.

@@ -44,6 +44,8 @@ pub struct Http {
     pub listen: SocketAddr,
     /// Where HTTPS listens, with a certificate of the platform's own authority.
     pub tls_listen: Option<SocketAddr>,
+    /// Where the counters for Prometheus are for whoever can reach it; otherwise only this host gets them.
+    pub metrics_listen: Option<SocketAddr>,
     /// Names and addresses that the certificates of both doors are for.
     pub names: Vec<String>,
 }
@@ -125,6 +127,7 @@ impl Default for Http {
         Self {
             listen: loopback(8080),
             tls_listen: None,
+            metrics_listen: None,
             names: vec!["localhost".into(), "127.0.0.1".into()],
         }
     }

@@ -6,6 +6,7 @@ pub mod commands;
 pub mod config;
 pub mod db;
 pub mod http;
+pub mod ids;
 pub mod ingest;
 pub mod jobs;
 pub mod mqtt;

@@ -6,13 +6,13 @@ use std::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use furrow_protocol::{frame::Device, state::State};
 use metrics_exporter_prometheus::PrometheusHandle;
-use sqlx::PgPool;
 use tokio::{
     net::TcpListener,
     sync::{broadcast, mpsc},
@@ -21,14 +21,18 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    app::{authority::Authority, devices::CachedRegister},
-    clock::{Clock, SystemClock},
+    app::authority::Authority,
+    clock::{Clock, MAX_SKEW_MS, SystemClock},
     config::Settings,
-    db,
+    db::{self, Pool, Schema},
     http::{self, Doors},
     ingest::{Committed, Ingest},
     jobs::{self, Jobs},
-    mqtt::gate::{Gate, GateSettings},
+    mqtt::{
+        cached::CachedRegister,
+        gate::{Gate, GateSettings},
+        tls::TlsFiles,
+    },
 };
 
 /// Commits that a slow live view may lag behind.
@@ -47,7 +51,7 @@ pub struct Platform {
     /// Where MQTT over TLS listens.
     pub mqtts_addr: Option<SocketAddr>,
     /// The database.
-    pub pool: PgPool,
+    pub pool: Pool,
     /// Certificates.
     pub authority: Arc<Authority>,
     /// Commits as they happen.
@@ -65,14 +69,23 @@ impl Platform {
         settings: &Settings,
         metrics: Option<PrometheusHandle>,
     ) -> anyhow::Result<Self> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Self::start_at(settings, metrics, Arc::new(SystemClock)).await
+    }
+
+    /// The same by another clock.
+    ///
+    /// Errors: a setting, a listener, the database or its schema.
+    pub async fn start_at(
+        settings: &Settings,
+        metrics: Option<PrometheusHandle>,
+        clock: Arc<dyn Clock>,
+    ) -> anyhow::Result<Self> {
         let pool = db::pool(&settings.database).context("database.url")?;
-        match db::pending_migrations(&pool)
-            .await
-            .context("database.url")?
-        {
-            0 => {}
-            n => bail!("the database's schema is {n} migrations behind: run `furrow migrate`"),
+        usable(db::schema(&pool).await.context("database.url")?)?;
+        let apart = jobs::skew_ms(&pool, &*clock).await.context("clock")?;
+        if clocks_agree(apart).is_err() {
+            // Readiness says no until they agree; devices' frames are safe with the devices.
+            tracing::error!(skew_ms = apart, "serve.clocks_apart");
         }
         jobs::make_partitions(&pool, clock.now())
             .await
@@ -83,14 +96,14 @@ impl Platform {
             clock.now(),
         )?);
         let register = CachedRegister::new(pool.clone());
-        register.refresh().await.context("register")?;
+        register.refresh(clock.now()).await.context("register")?;
 
         let (doors_shut, jobs_shut) = (CancellationToken::new(), CancellationToken::new());
         let (arrivals, received) = mpsc::channel(settings.ingest.queue);
         let (states, health) = mpsc::channel(STATES);
         let (live, _) = broadcast::channel(LIVE);
         let alive = Arc::new(AtomicI64::new(clock.now().timestamp()));
-        let skew = Arc::new(AtomicI64::new(0));
+        let skew = Arc::new(AtomicI64::new(apart));
         let mut parts = JoinSet::new();
 
         let gate = Gate::bind(
@@ -118,9 +131,13 @@ impl Platform {
         let jobs = Jobs {
             pool: pool.clone(),
             clock: Arc::clone(&clock),
-            register: register.clone(),
             clock_skew_ms: Arc::clone(&skew),
         };
+        parts.spawn(keep_register(
+            register,
+            Arc::clone(&clock),
+            jobs_shut.clone(),
+        ));
         let shut = jobs_shut.clone();
         parts.spawn(async move {
             jobs.run(shut).await;
@@ -132,7 +149,6 @@ impl Platform {
             pool: pool.clone(),
             clock,
             authority: Arc::clone(&authority),
-            register,
             mqtt_url: mqtt_url(settings, mqtt_addr, mqtts_addr),
             metrics,
             ingest_alive: alive,
@@ -170,7 +186,7 @@ impl Platform {
         self.doors_shut.cancel();
         self.jobs_shut.cancel();
         let all = async { while self.parts.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(std::time::Duration::from_secs(20), all).await;
+        let _ = tokio::time::timeout(Duration::from_secs(20), all).await;
         match early {
             None => Ok(()),
             Some(Some(Ok(part))) => bail!("{part} ended by itself"),
@@ -180,9 +196,63 @@ impl Platform {
     }
 }
 
+/// Whether this build can serve on a schema.
+///
+/// Errors: it cannot, and what to do.
+pub fn usable(schema: Schema) -> anyhow::Result<()> {
+    match schema {
+        Schema::Current => Ok(()),
+        // The rule of the migrations: each lets the version before it go on working.
+        Schema::Ahead(n) => {
+            tracing::warn!(unknown_migrations = n, "serve.schema_is_newer");
+            Ok(())
+        }
+        Schema::Behind(n) => {
+            bail!("the database's schema is {n} migrations behind: run `furrow migrate`")
+        }
+        Schema::Differs(version) => {
+            bail!("migration {version} was applied to the database with another text")
+        }
+    }
+}
+
+/// Whether the clocks of this host and the database agree well enough to serve.
+///
+/// Errors: they do not.
+pub fn clocks_agree(skew_ms: i64) -> anyhow::Result<()> {
+    if skew_ms.abs() > MAX_SKEW_MS {
+        bail!("the clocks of this host and the database are {skew_ms} ms apart");
+    }
+    Ok(())
+}
+
+/// So often is the register read anew: a revocation is felt everywhere within 30 s.
+const REGISTER: Duration = Duration::from_secs(5);
+
+async fn keep_register(
+    register: CachedRegister,
+    clock: Arc<dyn Clock>,
+    shut: CancellationToken,
+) -> &'static str {
+    jobs::every(REGISTER, &shut, "register", || {
+        register.refresh(clock.now())
+    })
+    .await;
+    "register"
+}
+
+fn tls_files(authority: &Authority) -> TlsFiles {
+    let files = authority.files();
+    TlsFiles {
+        authority: files.authority,
+        certificate: files.certificate,
+        key: files.key,
+    }
+}
+
 fn gate_settings(settings: &Settings, authority: &Authority) -> anyhow::Result<GateSettings> {
     let tls = match settings.mqtt.tls_listen {
-        Some(address) => Some((address, authority.tls_files().for_machines()?)),
+        Some(address) => Some((address, tls_files(authority).for_machines()?)),
         None => None,
     };
     Ok(GateSettings {
@@ -216,34 +286,41 @@ async fn serve_people(
     parts: &mut JoinSet<&'static str>,
     shut: &CancellationToken,
 ) -> anyhow::Result<(SocketAddr, Option<SocketAddr>)> {
+    let metrics_router = http::metrics_router(doors.clone());
     let router = http::router(doors);
-    let listen = |address: SocketAddr| async move {
-        TcpListener::bind(address)
-            .await
-            .with_context(|| format!("listen on {address}"))
-    };
-    let plain = listen(settings.http.listen).await?;
-    let http_addr = plain.local_addr()?;
-    let (plain_router, plain_shut) = (router.clone(), shut.clone());
+    let (plain, http_addr) = listen(settings.http.listen).await?;
+    let serving = http::serve::serve(plain, None, router.clone(), shut.clone());
     parts.spawn(async move {
-        if let Err(error) = http::serve::plain(plain, plain_router, plain_shut).await {
-            tracing::error!(error = %error, "http.plain");
-        }
+        serving.await;
         "http"
     });
+    if let Some(address) = settings.http.metrics_listen {
+        let (listener, _) = listen(address).await?;
+        let serving = http::serve::serve(listener, None, metrics_router, shut.clone());
+        parts.spawn(async move {
+            serving.await;
+            "metrics"
+        });
+    }
     let Some(address) = settings.http.tls_listen else {
         return Ok((http_addr, None));
     };
-    let tls = listen(address).await?;
-    let https_addr = tls.local_addr()?;
-    let (config, shut) = (authority.tls_files().for_people()?, shut.clone());
+    let (tls, https_addr) = listen(address).await?;
+    let config = tls_files(authority).for_people()?;
+    let serving = http::serve::serve(tls, Some(config), router, shut.clone());
     parts.spawn(async move {
-        if let Err(error) = http::serve::tls(tls, config, router, shut).await {
-            tracing::error!(error = %error, "http.tls");
-        }
+        serving.await;
         "https"
     });
     Ok((http_addr, Some(https_addr)))
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("listen on {address}"))?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
 }
 
 /// Health messages become metrics and log lines; nothing else rests on them yet.

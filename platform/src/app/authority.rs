@@ -8,7 +8,6 @@ use std::{
 };
 
 use chrono::{DateTime, Datelike as _, Days, Utc};
-use furrow_protocol::frame::Device;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PublicKeyData, SignatureAlgorithm,
@@ -17,7 +16,6 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use super::devices::hex;
-use crate::mqtt::tls::TlsFiles;
 
 /// Days a device's certificate is good for: ten years; the register revokes.
 const DEVICE_DAYS: u64 = 3653;
@@ -33,6 +31,17 @@ pub enum AuthorityError {
     /// A key or a certificate.
     #[error("certificate")]
     Certificate(#[from] rcgen::Error),
+}
+
+/// Where the material of the doors' TLS lies, PEM.
+#[derive(Debug, Clone)]
+pub struct AuthorityFiles {
+    /// The authority's certificate.
+    pub authority: PathBuf,
+    /// The doors' certificate.
+    pub certificate: PathBuf,
+    /// The doors' key.
+    pub key: PathBuf,
 }
 
 /// The authority.
@@ -96,8 +105,8 @@ impl Authority {
 
     /// The files of the doors' TLS.
     #[must_use]
-    pub fn tls_files(&self) -> TlsFiles {
-        TlsFiles {
+    pub fn files(&self) -> AuthorityFiles {
+        AuthorityFiles {
             authority: self.folder.join("ca.pem"),
             certificate: self.folder.join("server.pem"),
             key: self.folder.join("server.key"),
@@ -117,7 +126,7 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         valid(&mut params, now, DEVICE_DAYS);
         let certificate = params.signed_by(&key, &self.issuer()?)?;
-        let files = self.tls_files();
+        let files = self.files();
         write(&files.key, &key.serialize_pem())?;
         write(&files.certificate, &certificate.pem())
     }
@@ -127,7 +136,7 @@ impl Authority {
     /// Errors: [`AuthorityError`].
     pub fn device_certificate(
         &self,
-        device: Device,
+        device: u32,
         public_key: &[u8; 32],
         now: DateTime<Utc>,
     ) -> Result<String, AuthorityError> {

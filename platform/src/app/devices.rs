@@ -1,23 +1,17 @@
-//! Devices: how they come in by a one-time code, who is let in, and how they are turned away.
+//! Devices: how they come in by a one-time code, and how they are turned away. Never keeps a code or a token, only their hashes.
 
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::net::{IpAddr, Ipv6Addr};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use furrow_protocol::{VerifyingKey, frame::Device};
+use ed25519_dalek::VerifyingKey;
 use sha2::{Digest as _, Sha256};
-use sqlx::PgPool;
 use thiserror::Error;
 use uuid::Uuid;
 
 use super::authority::{Authority, AuthorityError};
 use crate::{
-    db::{self, DbError, devices::NewDevice},
-    ingest::keys::{DeviceKey, KeyRing},
-    mqtt::register::{Boxed, Refusal, Register},
+    db::{self, DbError, Pool, devices::NewDevice},
+    ids,
 };
 
 /// A code can be used for so long.
@@ -72,7 +66,7 @@ pub struct EnrolRequest {
 #[derive(Debug, Clone)]
 pub struct Enrolled {
     /// Its number.
-    pub device: Device,
+    pub device: u32,
     /// 64 hex digits; only the box knows it.
     pub token: String,
     /// Its client certificate.
@@ -82,12 +76,8 @@ pub struct Enrolled {
 /// A fresh code for a machine, as it is shown once: `XXXX-XXXX-XXXX-XXXX`.
 ///
 /// Errors: the database.
-pub async fn make_code(
-    pool: &PgPool,
-    machine: Uuid,
-    now: DateTime<Utc>,
-) -> Result<String, DbError> {
-    let bits: [u8; CODE_LENGTH] = rand::random();
+pub async fn make_code(pool: &Pool, machine: Uuid, now: DateTime<Utc>) -> Result<String, DbError> {
+    let bits: [u8; CODE_LENGTH] = ids::secret();
     let code: String = bits
         .iter()
         .map(|b| char::from(ALPHABET[usize::from(b & 31)]))
@@ -116,46 +106,61 @@ pub fn normal_code(typed: &str) -> Option<String> {
     good.then_some(code)
 }
 
-fn hash(bytes: &[u8]) -> [u8; 32] {
+/// SHA-256 of a secret, which is all that is kept of it.
+#[must_use]
+pub fn hash(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
+}
+
+/// Whose wrong tries are counted together: an IPv4 address, or the /64 that one IPv6 host has to itself.
+fn source(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+    }
 }
 
 /// Takes a box in: checks the code and the signature, gives it a number, a token and a certificate.
 ///
 /// Errors: [`EnrolError`]; the code stays usable unless the whole succeeds.
 pub async fn enrol(
-    pool: &PgPool,
+    pool: &Pool,
     authority: &Authority,
     request: &EnrolRequest,
     address: IpAddr,
     now: DateTime<Utc>,
 ) -> Result<Enrolled, EnrolError> {
-    if db::devices::failures_since(pool, address, now - TimeDelta::hours(1)).await? >= WRONG_TRIES {
+    let address = source(address);
+    let hour_ago = now - TimeDelta::hours(1);
+    // Asked before anything costs something; asked again under the lock.
+    if db::devices::failures_since(pool, address, hour_ago).await? >= WRONG_TRIES {
         return Err(EnrolError::TooManyTries);
     }
-    let key = VerifyingKey::from_bytes(&request.public_key).map_err(|_| EnrolError::BadKey)?;
-    if key.is_weak() {
-        return Err(EnrolError::BadKey);
+    let code = normal_code(&request.code);
+    if let Some(code) = &code {
+        verify(code, request)?;
     }
-    let Some(code) = normal_code(&request.code) else {
-        db::devices::insert_failure(pool, address, now).await?;
-        return Err(EnrolError::UnknownCode);
-    };
-    let signed = [ENROL_TAG, code.as_bytes(), &request.public_key].concat();
-    let signature = ed25519_dalek::Signature::from_bytes(&request.signature);
-    key.verify_strict(&signed, &signature)
-        .map_err(|_| EnrolError::BadSignature)?;
-
     let mut tx = pool.begin().await?;
-    let Some((code_id, machine)) =
-        db::devices::lock_code(&mut tx, &hash(code.as_bytes()), now).await?
-    else {
-        drop(tx);
-        db::devices::insert_failure(pool, address, now).await?;
+    // Tries of one address follow each other, or a burst would have more than its five.
+    db::devices::lock_address(&mut tx, address).await?;
+    if db::devices::failures_since(&mut *tx, address, hour_ago).await? >= WRONG_TRIES {
+        return Err(EnrolError::TooManyTries);
+    }
+    let known = match &code {
+        Some(code) => db::devices::lock_code(&mut tx, &hash(code.as_bytes()), now).await?,
+        None => None,
+    };
+    let (Some(code), Some((code_id, machine))) = (code, known) else {
+        db::devices::insert_failure(&mut tx, address, now).await?;
+        tx.commit().await?;
+        metrics::counter!("furrow_enrolments_total", "outcome" => "unknown_code").increment(1);
         return Err(EnrolError::UnknownCode);
     };
-    let token: [u8; 32] = rand::random();
-    let evidence = [&signed[..], &request.signature].concat();
+    let token: [u8; 32] = ids::secret();
+    let evidence = [&signed_bytes(&code, request)[..], &request.signature].concat();
     let new = NewDevice {
         public_key: &request.public_key,
         token_hash: &hash(&token),
@@ -171,15 +176,48 @@ pub async fn enrol(
             error.into()
         }
     })?;
-    let device = Device(number.cast_unsigned());
+    let device = number.cast_unsigned();
     let certificate_pem = authority.device_certificate(device, &request.public_key, now)?;
     tx.commit().await?;
-    tracing::info!(device = number, machine = %machine, "app.devices.enrolled");
+    metrics::counter!("furrow_enrolments_total", "outcome" => "enrolled").increment(1);
+    tracing::info!(device, machine = %machine, "app.devices.enrolled");
     Ok(Enrolled {
         device,
         token: hex(&token),
         certificate_pem,
     })
+}
+
+fn signed_bytes(code: &str, request: &EnrolRequest) -> Vec<u8> {
+    [ENROL_TAG, code.as_bytes(), &request.public_key].concat()
+}
+
+/// The key is one that can sign for one device only, and it signed this request.
+fn verify(code: &str, request: &EnrolRequest) -> Result<(), EnrolError> {
+    let key = VerifyingKey::from_bytes(&request.public_key).map_err(|_| EnrolError::BadKey)?;
+    // A key of small order accepts signatures that nobody made.
+    if key.is_weak() {
+        return Err(EnrolError::BadKey);
+    }
+    let signature = ed25519_dalek::Signature::from_bytes(&request.signature);
+    key.verify_strict(&signed_bytes(code, request), &signature)
+        .map_err(|_| EnrolError::BadSignature)
+}
+
+/// Turns a device away for good; false if there is none or it is already.
+///
+/// Errors: the database.
+pub async fn revoke(
+    pool: &Pool,
+    device: i32,
+    reason: &str,
+    now: DateTime<Utc>,
+) -> Result<bool, DbError> {
+    let done = db::devices::revoke(pool, device, reason, now).await?;
+    if done {
+        tracing::warn!(device, reason, "app.devices.revoked");
+    }
+    Ok(done)
 }
 
 /// Bytes as hex digits.
@@ -204,133 +242,6 @@ pub fn unhex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     Some(out)
 }
 
-/// The register in memory: asked for every connection and every frame, refreshed from the database.
-#[derive(Debug, Clone)]
-pub struct CachedRegister {
-    pool: PgPool,
-    keys: KeyRing,
-    entries: Arc<RwLock<Entries>>,
-}
-
-#[derive(Debug, Default)]
-struct Entries {
-    by_key: HashMap<[u8; 32], u32>,
-    tokens: HashMap<u32, [u8; 32]>,
-}
-
-impl CachedRegister {
-    /// An empty register; [`CachedRegister::refresh`] fills it.
-    #[must_use]
-    pub fn new(pool: PgPool) -> Self {
-        Self {
-            pool,
-            keys: KeyRing::default(),
-            entries: Arc::default(),
-        }
-    }
-
-    /// The keys, for ingest.
-    #[must_use]
-    pub fn keys(&self) -> KeyRing {
-        self.keys.clone()
-    }
-
-    /// Reads the register anew. Called every few seconds, so that a revocation in any process is felt
-    /// in every process well within 30 s.
-    ///
-    /// Errors: the database; what is known stays.
-    pub async fn refresh(&self) -> Result<(), DbError> {
-        let rows = db::devices::all(&self.pool).await?;
-        let mut keys = HashMap::with_capacity(rows.len());
-        let mut entries = Entries::default();
-        for row in rows {
-            let number = row.number.cast_unsigned();
-            let Some(key) = DeviceKey::new(&row.public_key, row.revoked_at.is_some()) else {
-                tracing::error!(device = row.number, "app.devices.bad_key");
-                continue;
-            };
-            entries.by_key.insert(key.strict.to_bytes(), number);
-            if let Ok(token) = row.token_hash.as_slice().try_into() {
-                entries.tokens.insert(number, token);
-            }
-            keys.insert(number, key);
-        }
-        self.keys.replace(keys);
-        *self.entries.write().unwrap_or_else(PoisonError::into_inner) = entries;
-        Ok(())
-    }
-
-    fn known(&self, device: Device) -> Result<Device, Refusal> {
-        match self.keys.snapshot().get(&device.0) {
-            None => Err(Refusal::Unknown),
-            Some(key) if key.revoked => Err(Refusal::Revoked),
-            Some(_) => Ok(device),
-        }
-    }
-
-    fn find_key(&self, key: &[u8; 32]) -> Option<Device> {
-        self.entries
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .by_key
-            .get(key)
-            .copied()
-            .map(Device)
-    }
-
-    fn find_token(&self, device: Device) -> Option<[u8; 32]> {
-        self.entries
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .tokens
-            .get(&device.0)
-            .copied()
-    }
-
-    /// A device that has just enrolled is not in memory yet: the register is read once more before
-    /// it is turned away.
-    async fn look_again<T>(&self, find: impl Fn() -> Option<T>) -> Result<T, Refusal> {
-        if let Some(found) = find() {
-            return Ok(found);
-        }
-        self.refresh().await.map_err(|error| {
-            tracing::warn!(error = %error, "app.devices.refresh");
-            Refusal::Unavailable
-        })?;
-        find().ok_or(Refusal::Unknown)
-    }
-}
-
-impl Register for CachedRegister {
-    fn by_key(&self, public_key: [u8; 32]) -> Boxed<'_, Result<Device, Refusal>> {
-        Box::pin(async move {
-            let device = self.look_again(|| self.find_key(&public_key)).await?;
-            self.known(device)
-        })
-    }
-
-    fn by_token<'a>(
-        &'a self,
-        device: Device,
-        token: &'a [u8],
-    ) -> Boxed<'a, Result<Device, Refusal>> {
-        Box::pin(async move {
-            let token = unhex::<32>(token).ok_or(Refusal::Unknown)?;
-            let told = self.look_again(|| self.find_token(device)).await?;
-            // Hashes of random tokens: comparing them byte by byte tells nothing of a token.
-            if told == hash(&token) {
-                self.known(device)
-            } else {
-                Err(Refusal::Unknown)
-            }
-        })
-    }
-
-    fn revoked(&self, device: Device) -> bool {
-        self.keys.revoked(device)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,6 +258,15 @@ mod tests {
         );
         assert_eq!(normal_code("ABCD-EFGH-JKMN-PQR"), None);
         assert_eq!(normal_code("ABCD-EFGH-JKMN-PQRU"), None);
+    }
+
+    #[test]
+    fn wrong_tries_are_counted_by_the_host_and_not_by_each_of_its_addresses() {
+        let source = |text: &str| source(text.parse().unwrap_or(IpAddr::from([0, 0, 0, 0])));
+        assert_eq!(source("2001:db8:1:2::7"), source("2001:db8:1:2:ffff::1"));
+        assert_ne!(source("2001:db8:1:2::7"), source("2001:db8:1:3::7"));
+        assert_eq!(source("::ffff:192.0.2.7"), source("192.0.2.7"));
+        assert_ne!(source("192.0.2.8"), source("192.0.2.7"));
     }
 
     #[test]

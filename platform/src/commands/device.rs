@@ -75,7 +75,7 @@ pub async fn run(
             list(&devices, *json, &mut out)
         }
         DeviceCommand::Revoke { device, reason } => {
-            if !db::devices::revoke(&pool, *device, reason, now).await? {
+            if !devices::revoke(&pool, *device, reason, now).await? {
                 bail!("there is no device {device}, or it is revoked already");
             }
             writeln!(
@@ -105,7 +105,7 @@ pub async fn run(
 }
 
 async fn machine(
-    pool: &sqlx::PgPool,
+    pool: &db::Pool,
     args: &CodeArgs,
     now: chrono::DateTime<chrono::Utc>,
 ) -> anyhow::Result<Uuid> {
@@ -120,7 +120,7 @@ async fn machine(
     }
     #[expect(clippy::cast_possible_truncation, reason = "between 10 and 10,000")]
     let width_cm = (args.width * 100.0).round() as i32;
-    let machine = Uuid::now_v7();
+    let machine = crate::ids::new_id(now);
     let name = args.new_machine.as_deref().unwrap_or("machine");
     db::devices::insert_machine(pool, machine, name, &args.machine_type, width_cm, now).await?;
     Ok(machine)

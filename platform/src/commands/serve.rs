@@ -2,14 +2,15 @@
 
 use std::io::Write;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
-    clock::{Clock as _, SystemClock},
+    clock::SystemClock,
     config::Settings,
-    db,
-    platform::Platform,
+    db::{self, Schema},
+    jobs,
+    platform::{self, Platform},
     telemetry,
 };
 
@@ -51,11 +52,13 @@ pub async fn told_to_stop() {
 /// Errors: the database or a migration.
 pub async fn migrate(settings: &Settings, mut out: impl Write) -> anyhow::Result<()> {
     let pool = db::pool(&settings.database).context("database.url")?;
-    let pending = db::pending_migrations(&pool)
-        .await
-        .context("database.url")?;
+    let before = db::schema(&pool).await.context("database.url")?;
     db::migrate(&pool).await.context("migrations")?;
-    writeln!(out, "{pending} migrations applied")?;
+    let applied = match before {
+        Schema::Behind(n) => n,
+        Schema::Current | Schema::Ahead(_) | Schema::Differs(_) => 0,
+    };
+    writeln!(out, "{applied} migrations applied")?;
     Ok(())
 }
 
@@ -65,18 +68,12 @@ pub async fn migrate(settings: &Settings, mut out: impl Write) -> anyhow::Result
 pub async fn check(settings: &Settings, mut out: impl Write) -> anyhow::Result<()> {
     writeln!(out, "settings    ok")?;
     let pool = db::pool(&settings.database).context("database.url")?;
-    let pending = db::pending_migrations(&pool)
-        .await
-        .context("database.url")?;
+    let schema = db::schema(&pool).await.context("database.url")?;
     writeln!(out, "database    ok")?;
-    if pending > 0 {
-        bail!("the schema is {pending} migrations behind: run `furrow migrate`");
-    }
+    platform::usable(schema)?;
     writeln!(out, "schema      ok")?;
-    let skew = (SystemClock.now() - db::now(&pool).await?).num_milliseconds();
-    if skew.abs() > 5_000 {
-        bail!("the clocks of this host and the database are {skew} ms apart");
-    }
+    let skew = jobs::skew_ms(&pool, &SystemClock).await?;
+    platform::clocks_agree(skew)?;
     writeln!(out, "clocks      ok ({skew} ms apart)")?;
     Ok(())
 }

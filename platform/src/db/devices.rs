@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use chrono::{DateTime, Utc};
-use sqlx::{PgConnection, PgPool};
+use sqlx::{PgConnection, PgExecutor, PgPool};
 use uuid::Uuid;
 
 use super::DbError;
@@ -17,10 +17,8 @@ pub struct DeviceRow {
     pub public_key: Vec<u8>,
     /// SHA-256 of its token.
     pub token_hash: Vec<u8>,
-    /// When its key came.
-    pub enrolled_at: DateTime<Utc>,
-    /// When it was turned away for good.
-    pub revoked_at: Option<DateTime<Utc>>,
+    /// Whether it was turned away for good.
+    pub revoked: bool,
 }
 
 /// A device as lists show it.
@@ -38,13 +36,44 @@ pub struct DeviceListRow {
     pub last_frame_at: Option<DateTime<Utc>>,
 }
 
-/// All devices.
+/// Devices whose row was written at or after a time; all of them for none.
 ///
 /// Errors: the database.
-pub async fn all(pool: &PgPool) -> Result<Vec<DeviceRow>, DbError> {
-    sqlx::query_as("select number, public_key, token_hash, enrolled_at, revoked_at from devices")
-        .fetch_all(pool)
-        .await
+pub async fn changed_since(
+    pool: &PgPool,
+    since: Option<DateTime<Utc>>,
+) -> Result<Vec<DeviceRow>, DbError> {
+    sqlx::query_as(
+        "select number, public_key, token_hash, revoked_at is not null as revoked from devices
+         where $1::timestamptz is null or changed_at >= $1",
+    )
+    .bind(since)
+    .fetch_all(pool)
+    .await
+}
+
+/// A device by its number.
+///
+/// Errors: the database.
+pub async fn by_number(pool: &PgPool, number: i32) -> Result<Option<DeviceRow>, DbError> {
+    sqlx::query_as(
+        "select number, public_key, token_hash, revoked_at is not null as revoked from devices where number = $1",
+    )
+    .bind(number)
+    .fetch_optional(pool)
+    .await
+}
+
+/// A device by its key.
+///
+/// Errors: the database.
+pub async fn by_key(pool: &PgPool, key: &[u8]) -> Result<Option<DeviceRow>, DbError> {
+    sqlx::query_as(
+        "select number, public_key, token_hash, revoked_at is not null as revoked from devices where public_key = $1",
+    )
+    .bind(key)
+    .fetch_optional(pool)
+    .await
 }
 
 /// Devices with their machine and last sign of life.
@@ -73,7 +102,7 @@ pub async fn revoke(
     reason: &str,
     now: DateTime<Utc>,
 ) -> Result<bool, DbError> {
-    let done = sqlx::query("update devices set revoked_at = $2, revoke_reason = $3 where number = $1 and revoked_at is null")
+    let done = sqlx::query("update devices set revoked_at = $2, revoke_reason = $3, changed_at = $2 where number = $1 and revoked_at is null")
         .bind(number)
         .bind(now)
         .bind(reason)
@@ -125,7 +154,7 @@ pub async fn insert_code(
     expires_at: DateTime<Utc>,
 ) -> Result<(), DbError> {
     sqlx::query("insert into enrolment_codes (id, code_hash, machine_id, created_at, expires_at) values ($1, $2, $3, $4, $5)")
-        .bind(Uuid::now_v7())
+        .bind(crate::ids::new_id(now))
         .bind(hash)
         .bind(machine)
         .bind(now)
@@ -139,7 +168,7 @@ pub async fn insert_code(
 ///
 /// Errors: the database.
 pub async fn failures_since(
-    pool: &PgPool,
+    on: impl PgExecutor<'_>,
     address: IpAddr,
     since: DateTime<Utc>,
 ) -> Result<i64, DbError> {
@@ -148,22 +177,44 @@ pub async fn failures_since(
     )
     .bind(address.to_string())
     .bind(since)
-    .fetch_one(pool)
+    .fetch_one(on)
     .await
+}
+
+/// Holds an address until the transaction ends.
+///
+/// Errors: the database.
+pub async fn lock_address(tx: &mut PgConnection, address: IpAddr) -> Result<(), DbError> {
+    sqlx::query("select pg_advisory_xact_lock(hashtextextended('furrow.enrol ' || $1, 0))")
+        .bind(address.to_string())
+        .execute(tx)
+        .await?;
+    Ok(())
+}
+
+/// Forgets wrong tries before a time.
+///
+/// Errors: the database.
+pub async fn expire_failures(pool: &PgPool, before: DateTime<Utc>) -> Result<(), DbError> {
+    sqlx::query("delete from enrolment_failures where failed_at < $1")
+        .bind(before)
+        .execute(pool)
+        .await?;
+    Ok(())
 }
 
 /// Notes a wrong try.
 ///
 /// Errors: the database.
 pub async fn insert_failure(
-    pool: &PgPool,
+    tx: &mut PgConnection,
     address: IpAddr,
     now: DateTime<Utc>,
 ) -> Result<(), DbError> {
     sqlx::query("insert into enrolment_failures (address, failed_at) values ($1::text::inet, $2)")
         .bind(address.to_string())
         .bind(now)
-        .execute(pool)
+        .execute(tx)
         .await?;
     Ok(())
 }
@@ -209,7 +260,7 @@ pub struct NewDevice<'a> {
 /// Errors: the database; a key that is known already is a unique violation.
 pub async fn insert(tx: &mut PgConnection, new: &NewDevice<'_>) -> Result<i32, DbError> {
     let number: i32 = sqlx::query_scalar(
-        "insert into devices (public_key, token_hash, enrolled_at, enrolment_request) values ($1, $2, $3, $4) returning number",
+        "insert into devices (public_key, token_hash, enrolled_at, changed_at, enrolment_request) values ($1, $2, $3, $3, $4) returning number",
     )
     .bind(new.public_key)
     .bind(new.token_hash)
@@ -227,7 +278,7 @@ pub async fn insert(tx: &mut PgConnection, new: &NewDevice<'_>) -> Result<i32, D
     .await?;
     // A machine's track may begin before its box was enrolled: recorded tracks are sent later.
     sqlx::query("insert into device_bindings (id, device, machine_id, during) values ($1, $2, $3, tstzrange($4 - interval '1 day', null))")
-        .bind(Uuid::now_v7())
+        .bind(crate::ids::new_id(new.now))
         .bind(number)
         .bind(new.machine)
         .bind(new.now)

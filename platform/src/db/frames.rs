@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::{PgConnection, PgPool};
-use uuid::Uuid;
 
 use super::DbError;
 
@@ -251,7 +250,7 @@ pub async fn insert_contradictions(
             "insert into contradictions (id, device, epoch, seq, kind, digest, frame, found_at)
              values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict on constraint contradictions_once do nothing",
         )
-        .bind(Uuid::now_v7())
+        .bind(crate::ids::new_id(now))
         .bind(device_bits(one.place.device))
         .bind(bits(one.place.epoch))
         .bind(bits(one.place.seq))

@@ -5,59 +5,120 @@ pub mod frames;
 pub mod partitions;
 pub mod quarantine;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use chrono::{DateTime, Utc};
-use sqlx::{PgPool, postgres::PgPoolOptions};
+use sqlx::{
+    ConnectOptions as _, PgConnection, PgPool,
+    postgres::{PgConnectOptions, PgPoolOptions},
+};
 
 use crate::config::Database;
 
 /// An error of the database or the way to it.
 pub type DbError = sqlx::Error;
 
+/// Connections to the database.
+pub type Pool = PgPool;
+
+/// One connection, or a transaction on it.
+pub type Connection = PgConnection;
+
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../migrations");
 
 /// A pool; connects at first use.
 ///
 /// Errors: the URL is none.
-pub fn pool(settings: &Database) -> Result<PgPool, DbError> {
-    PgPoolOptions::new()
+pub fn pool(settings: &Database) -> Result<Pool, DbError> {
+    if settings.url.is_empty() {
+        return Err(DbError::Configuration("it is not set".into()));
+    }
+    let options = PgConnectOptions::from_url(
+        &settings
+            .url
+            .parse()
+            .map_err(|error| DbError::Configuration(Box::new(error)))?,
+    )?
+    .application_name("furrow")
+    // Terms and partitions rest on UTC, whatever the server's default is.
+    .options([("timezone", "UTC")]);
+    Ok(PgPoolOptions::new()
         .max_connections(settings.max_connections)
         .acquire_timeout(Duration::from_secs(10))
-        .connect_lazy(&settings.url)
+        .connect_lazy_with(options))
 }
 
 /// Brings the schema up to date.
 ///
 /// Errors: a migration fails, or the database has one that this build does not know.
-pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
+pub async fn migrate(pool: &Pool) -> Result<(), sqlx::migrate::MigrateError> {
     MIGRATIONS.run(pool).await
 }
 
-/// How many migrations are not applied yet.
+/// How a database's schema stands to this build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schema {
+    /// It is this build's.
+    Current,
+    /// So many migrations are not applied yet.
+    Behind(usize),
+    /// It has migrations that this build does not know: a newer platform was here.
+    Ahead(usize),
+    /// A migration was applied with another text than this build has.
+    Differs(i64),
+}
+
+/// Compares the schema with this build.
 ///
 /// Errors: the database.
-pub async fn pending_migrations(pool: &PgPool) -> Result<usize, DbError> {
+pub async fn schema(pool: &Pool) -> Result<Schema, DbError> {
     let exists: bool = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null")
         .fetch_one(pool)
         .await?;
-    let applied: i64 = if exists {
-        sqlx::query_scalar("select count(*) from _sqlx_migrations where success")
-            .fetch_one(pool)
+    let applied: Vec<(i64, Vec<u8>)> = if exists {
+        sqlx::query_as("select version, checksum from _sqlx_migrations where success")
+            .fetch_all(pool)
             .await?
     } else {
-        0
+        vec![]
     };
-    Ok(MIGRATIONS
+    let ours: BTreeMap<i64, &[u8]> = MIGRATIONS
         .iter()
-        .count()
-        .saturating_sub(usize::try_from(applied).unwrap_or(0)))
+        .map(|m| (m.version, &*m.checksum))
+        .collect();
+    let unknown = applied
+        .iter()
+        .filter(|(version, _)| !ours.contains_key(version))
+        .count();
+    let differs = applied
+        .iter()
+        .find(|(version, sum)| ours.get(version).is_some_and(|our| our != sum));
+    Ok(
+        match (differs, ours.len() + unknown - applied.len(), unknown) {
+            (Some((version, _)), ..) => Schema::Differs(*version),
+            (None, 0, 0) => Schema::Current,
+            (None, 0, unknown) => Schema::Ahead(unknown),
+            (None, behind, _) => Schema::Behind(behind),
+        },
+    )
+}
+
+/// A number that changes with every change of the migrations.
+#[must_use]
+pub fn schema_version() -> u64 {
+    // FNV-1a: it tells texts apart, nobody is to be fooled by it.
+    MIGRATIONS
+        .iter()
+        .flat_map(|m| m.checksum.iter())
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
 }
 
 /// The database's own time.
 ///
 /// Errors: the database.
-pub async fn now(pool: &PgPool) -> Result<DateTime<Utc>, DbError> {
+pub async fn now(pool: &Pool) -> Result<DateTime<Utc>, DbError> {
     sqlx::query_scalar("select clock_timestamp()")
         .fetch_one(pool)
         .await
@@ -77,4 +138,18 @@ pub fn unique_violation(error: &DbError) -> bool {
 
 fn code(error: &DbError) -> Option<String> {
     error.as_database_error()?.code().map(|c| c.into_owned())
+}
+
+/// Whether the database cannot be reached now, or has no room for us.
+#[must_use]
+pub fn away(error: &DbError) -> bool {
+    // 57P01 to 57P03: it shuts down or starts up; 53300: too many connections.
+    let told = matches!(
+        code(error).as_deref(),
+        Some("57P01" | "57P02" | "57P03" | "53300")
+    );
+    told || matches!(
+        error,
+        DbError::PoolTimedOut | DbError::PoolClosed | DbError::Io(_) | DbError::WorkerCrashed
+    )
 }

@@ -84,7 +84,7 @@ async fn insert_one(
         "insert into quarantine (id, device, reason, payload, payload_digest, epoch, seq, digest, received_at)
          values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
     )
-    .bind(Uuid::now_v7())
+    .bind(crate::ids::new_id(now))
     .bind(device)
     .bind(one.reason)
     .bind(&one.payload[..])

@@ -77,7 +77,7 @@ pub(super) async fn enrol(
     )
     .await?;
     let answer = EnrolAnswer {
-        device: enrolled.device.0,
+        device: enrolled.device,
         token: enrolled.token,
         certificate_pem: enrolled.certificate_pem,
         ca_pem: doors.authority.certificate_pem().to_owned(),

@@ -2,14 +2,23 @@
 
 use std::sync::atomic::Ordering;
 
-use axum::{Json, extract::State, http::StatusCode, response::IntoResponse};
+use axum::{
+    Json,
+    extract::{ConnectInfo, State},
+    http::{HeaderMap, StatusCode},
+    response::IntoResponse,
+};
 use serde::Serialize;
 
-use super::{Doors, problem::Problem};
-use crate::db;
-
-/// Beyond this difference of clocks the platform is not ready, ms.
-const MAX_SKEW_MS: i64 = 5_000;
+use super::{
+    Doors,
+    problem::{self, Problem},
+    serve::Peer,
+};
+use crate::{
+    clock::MAX_SKEW_MS,
+    db::{self, DbError, Schema},
+};
 
 /// The process is alive.
 #[utoipa::path(get, path = "/healthz", responses((status = 200, description = "alive", body = String)))]
@@ -24,7 +33,7 @@ pub(super) struct Readiness {
     ready: bool,
     /// The database answers.
     database: bool,
-    /// The schema is this build's.
+    /// The schema is this build's, or a newer one that this build can live with.
     schema: bool,
     /// Ingest works.
     ingest: bool,
@@ -38,10 +47,10 @@ pub(super) struct Readiness {
     (status = 503, description = "not ready", body = Readiness)
 ))]
 pub(super) async fn ready(State(doors): State<Doors>) -> impl IntoResponse {
-    let pending = db::pending_migrations(&doors.pool).await;
+    let found = db::schema(&doors.pool).await;
     let skew = doors.clock_skew_ms.load(Ordering::Relaxed);
     let ingest = doors.ingest_alive.load(Ordering::Relaxed) != 0;
-    let (database, schema) = (pending.is_ok(), matches!(pending, Ok(0)));
+    let (database, schema) = (found.is_ok(), usable(&found));
     let ready = database && schema && ingest && skew.abs() <= MAX_SKEW_MS;
     let status = if ready {
         StatusCode::OK
@@ -58,6 +67,24 @@ pub(super) async fn ready(State(doors): State<Doors>) -> impl IntoResponse {
             clock_skew_ms: skew,
         }),
     )
+}
+
+/// While a newer version is being rolled out, its migrations are there before this process goes.
+fn usable(found: &Result<Schema, DbError>) -> bool {
+    matches!(found, Ok(Schema::Current | Schema::Ahead(_)))
+}
+
+/// Counters for this host only: not for others, and not through a proxy on it.
+pub(super) async fn own_metrics(
+    doors: State<Doors>,
+    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
+    headers: HeaderMap,
+) -> Result<String, Problem> {
+    let forwarded = headers.contains_key("x-forwarded-for") || headers.contains_key("forwarded");
+    if forwarded || !peer.ip().to_canonical().is_loopback() {
+        return Err(problem::not_found().await);
+    }
+    metrics(doors).await
 }
 
 /// Counters for Prometheus.

@@ -10,14 +10,10 @@ use std::sync::{Arc, atomic::AtomicI64};
 
 use axum::{Json, Router, extract::DefaultBodyLimit, middleware, routing::get};
 use metrics_exporter_prometheus::PrometheusHandle;
-use sqlx::PgPool;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{
-    app::{authority::Authority, devices::CachedRegister},
-    clock::Clock,
-};
+use crate::{app::authority::Authority, clock::Clock, db::Pool};
 
 /// Largest body of a request, bytes.
 const MAX_BODY: usize = 64 * 1024;
@@ -26,13 +22,11 @@ const MAX_BODY: usize = 64 * 1024;
 #[derive(Clone)]
 pub struct Doors {
     /// The database.
-    pub pool: PgPool,
+    pub pool: Pool,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Certificates.
     pub authority: Arc<Authority>,
-    /// Devices.
-    pub register: CachedRegister,
     /// What devices are told to connect to.
     pub mqtt_url: String,
     /// Metrics, where they are counted.
@@ -66,7 +60,7 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 /// All routes.
 pub fn router(doors: Doors) -> Router {
     let (api, description) = api().split_for_parts();
-    api.route("/metrics", get(health::metrics))
+    api.route("/metrics", get(health::own_metrics))
         .route(
             "/api/openapi.json",
             get(move || async move { Json(description) }),
@@ -74,6 +68,15 @@ pub fn router(doors: Doors) -> Router {
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)
         .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(trace::trace))
+        .with_state(doors)
+}
+
+/// The counters alone, for a listener that others than this host may reach.
+pub fn metrics_router(doors: Doors) -> Router {
+    Router::new()
+        .route("/metrics", get(health::metrics))
+        .fallback(problem::not_found)
         .layer(middleware::from_fn(trace::trace))
         .with_state(doors)
 }

@@ -2,13 +2,19 @@
 
 use axum::{
     Json,
-    http::{StatusCode, header::CONTENT_TYPE},
+    http::{
+        HeaderValue, StatusCode,
+        header::{CONTENT_TYPE, RETRY_AFTER},
+    },
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
 
 use super::trace;
-use crate::{app::devices::EnrolError, db::DbError};
+use crate::{
+    app::devices::EnrolError,
+    db::{self, DbError},
+};
 
 /// A problem document.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -26,6 +32,9 @@ pub struct Problem {
     code: &'static str,
     /// By which the logs know the request.
     trace_id: String,
+    /// After how many seconds another try may go better.
+    #[serde(skip)]
+    retry_after_s: Option<u32>,
 }
 
 impl Problem {
@@ -39,19 +48,44 @@ impl Problem {
             detail: detail.into(),
             code,
             trace_id: trace::current(),
+            retry_after_s: None,
         }
+    }
+
+    /// The same with `Retry-After`.
+    #[must_use]
+    pub const fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
+    }
+
+    /// Something went wrong on this side; the logs say what.
+    #[must_use]
+    pub fn internal() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "something went wrong here; the trace id names it",
+        )
     }
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (
+        let retry_after = self.retry_after_s;
+        let mut answer = (
             status,
             [(CONTENT_TYPE, "application/problem+json")],
             Json(self),
         )
-            .into_response()
+            .into_response();
+        if let Some(seconds) = retry_after {
+            answer
+                .headers_mut()
+                .insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        answer
     }
 }
 
@@ -60,7 +94,7 @@ impl From<EnrolError> for Problem {
         let detail = error.to_string();
         match error {
             EnrolError::TooManyTries => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_tries", detail)
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_tries", detail).retry_after(3600)
             }
             EnrolError::UnknownCode => Self::new(StatusCode::NOT_FOUND, "unknown_code", detail),
             EnrolError::BadKey => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_key", detail),
@@ -80,24 +114,15 @@ impl From<EnrolError> for Problem {
 impl From<DbError> for Problem {
     fn from(error: DbError) -> Self {
         tracing::error!(error = %error, "http.database");
-        match error {
-            DbError::PoolTimedOut | DbError::Io(_) => Self::new(
+        if db::away(&error) {
+            return Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "database_away",
                 "the database cannot be reached now",
-            ),
-            _ => Self::internal(),
+            )
+            .retry_after(5);
         }
-    }
-}
-
-impl Problem {
-    fn internal() -> Self {
-        Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "something went wrong here; the trace id names it",
-        )
+        Self::internal()
     }
 }
 

@@ -1,112 +1,129 @@
-//! Serves the routes on sockets, plain and over TLS. Never ends because of a peer.
+//! Serves the routes on sockets, plain and over TLS. Never ends because of a peer, and gives none of them more than its time.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    extract::connect_info::Connected,
-    serve::{IncomingStream, Listener},
+    body::Body,
+    extract::{ConnectInfo, Request},
+    response::Response,
 };
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tokio_util::sync::CancellationToken;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt as _;
 
-/// Serves until `shutdown`; requests under way are finished.
-///
-/// Errors: the listener.
-pub async fn plain(
-    listener: TcpListener,
-    router: Router,
-    shutdown: CancellationToken,
-) -> io::Result<()> {
-    axum::serve(
-        listener,
-        router.into_make_service_with_connect_info::<Peer>(),
-    )
-    .with_graceful_shutdown(async move { shutdown.cancelled().await })
-    .await
-}
-
-/// The same over TLS.
-///
-/// Errors: the listener.
-pub async fn tls(
-    listener: TcpListener,
-    config: Arc<ServerConfig>,
-    router: Router,
-    shutdown: CancellationToken,
-) -> io::Result<()> {
-    let listener = TlsListener {
-        listener,
-        acceptor: TlsAcceptor::from(config),
-        ready: tokio::task::JoinSet::new(),
-    };
-    axum::serve(
-        listener,
-        router.into_make_service_with_connect_info::<Peer>(),
-    )
-    .with_graceful_shutdown(async move { shutdown.cancelled().await })
-    .await
-}
-
-/// Handshakes run beside each other; a peer that says nothing holds up nobody.
-struct TlsListener {
-    listener: TcpListener,
-    acceptor: TlsAcceptor,
-    ready: tokio::task::JoinSet<Option<(TlsStream<TcpStream>, SocketAddr)>>,
-}
-
-/// Handshakes at once.
-const HANDSHAKES: usize = 256;
+/// Connections of a listener; who comes beyond them is hung up on at once.
+const CONNECTIONS: usize = 8192;
+/// A TLS handshake takes at most so long.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-
-impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            tokio::select! {
-                Some(done) = self.ready.join_next(), if !self.ready.is_empty() => {
-                    if let Ok(Some(accepted)) = done {
-                        return accepted;
-                    }
-                }
-                accepted = self.listener.accept(), if self.ready.len() < HANDSHAKES => match accepted {
-                    Ok((stream, peer)) => {
-                        let acceptor = self.acceptor.clone();
-                        self.ready.spawn(async move {
-                            let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await.ok()?.ok()?;
-                            Some((stream, peer))
-                        });
-                    }
-                    Err(error) => {
-                        tracing::warn!(error = %error, "http.accept");
-                        tokio::time::sleep(Duration::from_millis(20)).await;
-                    }
-                }
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.listener.local_addr()
-    }
-}
+/// The head of a request must be there after so long; also how long a connection may idle.
+const HEAD: Duration = Duration::from_secs(10);
+/// Largest head of a request, bytes.
+const MAX_HEAD: usize = 64 * 1024;
+/// Requests under way may take so long to end when the process is told to stop.
+const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Who asks, whichever door they came by.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) SocketAddr);
 
-impl Connected<IncomingStream<'_, TlsListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
-        Self(*stream.remote_addr())
+/// Serves until `shutdown`; requests under way are finished. With a configuration of TLS, over TLS.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    router: Router,
+    shutdown: CancellationToken,
+) {
+    let acceptor = tls.map(TlsAcceptor::from);
+    let seats = Arc::new(Semaphore::new(CONNECTIONS));
+    let tasks = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = shutdown.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, or a peer that is gone already: neither ends the door.
+                tracing::warn!(error = %error, "http.accept");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            }
+        };
+        let Ok(seat) = Arc::clone(&seats).try_acquire_owned() else {
+            metrics::counter!("furrow_http_refused_total", "reason" => "full").increment(1);
+            continue;
+        };
+        let (acceptor, router, shutdown) = (acceptor.clone(), router.clone(), shutdown.clone());
+        tasks.spawn(async move {
+            let _seat = seat;
+            match acceptor {
+                None => talk(stream, peer, router, &shutdown).await,
+                Some(acceptor) => encrypted(stream, peer, acceptor, router, &shutdown).await,
+            }
+        });
+    }
+    drop(listener);
+    tasks.close();
+    let _ = timeout(FAREWELL, tasks.wait()).await;
+}
+
+async fn encrypted(
+    stream: TcpStream,
+    peer: SocketAddr,
+    acceptor: TlsAcceptor,
+    router: Router,
+    shutdown: &CancellationToken,
+) {
+    match timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => talk(stream, peer, router, shutdown).await,
+        Ok(Err(_)) | Err(_) => {
+            metrics::counter!("furrow_http_refused_total", "reason" => "handshake").increment(1);
+        }
     }
 }
 
-impl Connected<IncomingStream<'_, TcpListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        Self(*stream.remote_addr())
+async fn talk<S>(stream: S, peer: SocketAddr, router: Router, shutdown: &CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let answer = service_fn(move |request: hyper::Request<Incoming>| {
+        answer(router.clone(), request.map(Body::new), peer)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(MAX_HEAD)
+        .serve_connection(TokioIo::new(stream), answer)
+        .with_upgrades();
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = shutdown.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(error = %error, "http.connection");
     }
+}
+
+async fn answer(
+    router: Router,
+    mut request: Request,
+    peer: SocketAddr,
+) -> Result<Response, Infallible> {
+    request.extensions_mut().insert(ConnectInfo(Peer(peer)));
+    router.oneshot(request).await
 }

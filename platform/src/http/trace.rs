@@ -1,12 +1,23 @@
-//! A trace id for every request: taken from `traceparent` or made; in logs, problems and `X-Trace-Id`.
+//! What every request goes through: a trace id (taken from `traceparent` or made), a span, counters, a time limit. Never logs a body, a query or a header.
+
+use std::{
+    panic::AssertUnwindSafe,
+    time::{Duration, Instant},
+};
 
 use axum::{
-    extract::Request,
-    http::{HeaderMap, HeaderValue},
+    extract::{MatchedPath, Request},
+    http::{HeaderMap, HeaderValue, Method, StatusCode},
     middleware::Next,
-    response::Response,
+    response::{IntoResponse as _, Response},
 };
+use futures_util::FutureExt as _;
 use tracing::Instrument as _;
+
+use super::problem::Problem;
+
+/// A request takes at most so long, its body's coming included.
+const REQUEST: Duration = Duration::from_secs(30);
 
 tokio::task_local! {
     static TRACE: String;
@@ -19,33 +30,75 @@ pub(super) fn current() -> String {
 
 /// The middleware.
 pub(super) async fn trace(request: Request, next: Next) -> Response {
-    let id =
-        told(request.headers()).unwrap_or_else(|| format!("{:032x}", rand::random::<u128>() | 1));
-    let span = tracing::info_span!("http", method = %request.method(), path = %request.uri().path(), trace_id = %id);
+    let id = told(request.headers()).unwrap_or_else(crate::ids::trace_id);
+    let method = request.method().clone();
+    // Paths of strangers' making are neither a label nor a log line.
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or_else(|| "none".to_owned(), |path| path.as_str().to_owned());
+    let span = tracing::info_span!("http", method = %method, route = %route, trace_id = %id);
     let header = HeaderValue::from_str(&id);
-    let answer = TRACE.scope(
-        id,
-        async move {
-            let answer = next.run(request).await;
-            tracing::info!(status = answer.status().as_u16(), "http.answer");
-            answer
-        }
-        .instrument(span),
-    );
+    let begin = Instant::now();
+    let answer = TRACE.scope(id, within_time(request, next).instrument(span.clone()));
     let mut answer = answer.await;
+    span.in_scope(|| note(&method, route, answer.status(), begin.elapsed()));
     if let Ok(header) = header {
         answer.headers_mut().insert("x-trace-id", header);
     }
     answer
 }
 
-/// The trace id of a W3C `traceparent`: version 00, 32 hex digits that are not all zero.
+async fn within_time(request: Request, next: Next) -> Response {
+    let answer = AssertUnwindSafe(next.run(request)).catch_unwind();
+    match tokio::time::timeout(REQUEST, answer).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => {
+            tracing::error!("http.panic");
+            Problem::internal().into_response()
+        }
+        Err(_) => Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "too_slow",
+            "the request did not come to its end in time",
+        )
+        .into_response(),
+    }
+}
+
+fn note(method: &Method, route: String, status: StatusCode, took: Duration) {
+    let method = match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        _ => "other",
+    };
+    metrics::counter!(
+        "furrow_http_requests_total",
+        "method" => method, "route" => route.clone(), "status" => status.as_u16().to_string()
+    )
+    .increment(1);
+    metrics::histogram!("furrow_http_request_seconds", "method" => method, "route" => route)
+        .record(took.as_secs_f64());
+    tracing::info!(
+        status = status.as_u16(),
+        took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        "http.answer"
+    );
+}
+
+/// The trace id of a W3C `traceparent`: version 00, four parts, ids of hex digits that are not all zero.
 fn told(headers: &HeaderMap) -> Option<String> {
-    let mut parts = headers.get("traceparent")?.to_str().ok()?.split('-');
+    let value = headers.get("traceparent")?.to_str().ok()?;
+    let mut parts = value.split('-');
     let (version, id) = (parts.next()?, parts.next()?);
-    let good = version == "00"
-        && id.len() == 32
-        && id.bytes().all(|b| b.is_ascii_hexdigit())
-        && id.bytes().any(|b| b != b'0');
-    good.then(|| id.to_ascii_lowercase())
+    let (parent, flags) = (parts.next()?, parts.next()?);
+    let hex = |text: &str, length| {
+        text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let given = |text: &str, length| hex(text, length) && text.bytes().any(|b| b != b'0');
+    let good = version == "00" && given(id, 32) && given(parent, 16) && hex(flags, 2);
+    (good && parts.next().is_none()).then(|| id.to_owned())
 }

@@ -18,7 +18,6 @@ use std::{
 
 use chrono::{DateTime, Utc};
 use furrow_protocol::down::{Down, acks};
-use sqlx::PgPool;
 use tokio::{
     sync::{Semaphore, broadcast, mpsc},
     task::JoinSet,
@@ -36,7 +35,7 @@ use crate::{
     clock::Clock,
     config,
     db::{
-        DbError,
+        DbError, Pool,
         quarantine::{self, NewQuarantine},
     },
 };
@@ -58,7 +57,7 @@ const AWAY_MAX: Duration = Duration::from_secs(5);
 /// What ingest needs.
 pub struct Ingest {
     /// The telemetry database.
-    pub pool: PgPool,
+    pub pool: Pool,
     /// The register's keys.
     pub keys: KeyRing,
     /// The platform's clock.
@@ -77,7 +76,7 @@ struct Checked {
 }
 
 struct Shared {
-    pool: PgPool,
+    pool: Pool,
     clock: Arc<dyn Clock>,
     tails: Tails,
     watch: ClockWatch,

@@ -4,11 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use furrow_protocol::frame::{Device, Digest, Frame};
-use sqlx::PgPool;
 
 use super::{check::Sound, tails::Tails};
 use crate::db::{
-    self, DbError,
+    self, DbError, Pool,
     frames::{self, NewContradiction, NewFrame, Place},
 };
 
@@ -30,7 +29,7 @@ const TRIES: u32 = 3;
 ///
 /// Errors: the database; then nothing of it is stored.
 pub async fn store(
-    pool: &PgPool,
+    pool: &Pool,
     group: &[Sound],
     tails: &Tails,
     now: DateTime<Utc>,
@@ -48,7 +47,7 @@ pub async fn store(
 }
 
 async fn try_store(
-    pool: &PgPool,
+    pool: &Pool,
     group: &[Sound],
     tails: &Tails,
     now: DateTime<Utc>,
@@ -178,7 +177,7 @@ impl Sorted {
 /// Judges `prev` between each stored frame and its kept neighbours. A missing neighbour is a gap,
 /// never a contradiction.
 async fn broken_links(
-    tx: &mut sqlx::PgConnection,
+    tx: &mut db::Connection,
     group: &[Sound],
     sorted: &Sorted,
     marks: &HashMap<(u32, u64), u64>,

@@ -1,26 +1,38 @@
-//! Compares the platform's clock with the database's: terms and deadlines rest on both.
+//! Compares the platform's clock with the database's: terms and deadlines rest on both. Never corrects either.
 
 use std::sync::atomic::Ordering;
 
 use super::Jobs;
-use crate::db::{self, DbError};
+use crate::{
+    clock::Clock,
+    db::{self, DbError, Pool},
+};
 
 /// Beyond this an alarm is raised, ms.
 const ALARM_MS: i64 = 1_000;
+
+/// Platform's clock less the database's, ms; also asked before anything is served.
+///
+/// Errors: the database.
+pub async fn skew_ms(pool: &Pool, clock: &dyn Clock) -> Result<i64, DbError> {
+    let before = clock.now();
+    let database = db::now(pool).await?;
+    let after = clock.now();
+    // The database answered somewhere between the two; the middle is off by half the way at most.
+    Ok(((before - database) + (after - database)).num_milliseconds() / 2)
+}
 
 #[expect(
     clippy::cast_precision_loss,
     reason = "a difference of clocks for a gauge"
 )]
 pub(super) async fn measure(jobs: &Jobs) -> Result<(), DbError> {
-    let before = jobs.clock.now();
-    let database = db::now(&jobs.pool).await?;
-    let after = jobs.clock.now();
-    // The database answered somewhere between the two; the middle is off by half the way at most.
-    let skew = ((before - database) + (after - database)).num_milliseconds() / 2;
+    let skew = skew_ms(&jobs.pool, &*jobs.clock).await?;
     jobs.clock_skew_ms.store(skew, Ordering::Relaxed);
     metrics::gauge!("furrow_clock_skew_ms").set(skew as f64);
-    if skew.abs() > ALARM_MS {
+    let alarm = skew.abs() > ALARM_MS;
+    metrics::gauge!("furrow_clock_skew_alarm").set(if alarm { 1.0 } else { 0.0 });
+    if alarm {
         tracing::error!(skew_ms = skew, "job.clock_skew");
     }
     Ok(())

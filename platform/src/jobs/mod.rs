@@ -1,31 +1,28 @@
 //! Work that comes by the clock; safe to run in every process at once. Never in the way of a request.
 
 mod clock_skew;
+mod enrolment;
 mod partitions;
 mod quarantine;
-mod register;
 
 use std::{
     sync::{Arc, atomic::AtomicI64},
     time::Duration,
 };
 
-use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 
-use crate::{app::devices::CachedRegister, clock::Clock};
+use crate::{clock::Clock, db::Pool};
 
-pub use partitions::make_partitions;
+pub use {clock_skew::skew_ms, partitions::make_partitions};
 
 /// What jobs need.
 #[derive(Clone)]
 pub struct Jobs {
     /// The database.
-    pub pool: PgPool,
+    pub pool: Pool,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Refreshed by one of the jobs.
-    pub register: CachedRegister,
     /// Written by one of the jobs: platform's clock less database's, ms.
     pub clock_skew_ms: Arc<AtomicI64>,
 }
@@ -34,9 +31,6 @@ impl Jobs {
     /// Runs all jobs until `shutdown`.
     pub async fn run(self, shutdown: CancellationToken) {
         tokio::join!(
-            every(Duration::from_secs(5), &shutdown, "register", || {
-                register::refresh(&self)
-            }),
             every(Duration::from_secs(60), &shutdown, "clock_skew", || {
                 clock_skew::measure(&self)
             }),
@@ -46,12 +40,15 @@ impl Jobs {
             every(Duration::from_secs(3600), &shutdown, "quarantine", || {
                 quarantine::expire(&self)
             }),
+            every(Duration::from_secs(3600), &shutdown, "enrolment", || {
+                enrolment::expire(&self)
+            }),
         );
     }
 }
 
 /// A job that fails is logged and tried again at its next time.
-async fn every<F, E>(
+pub async fn every<F, E>(
     period: Duration,
     shutdown: &CancellationToken,
     name: &'static str,

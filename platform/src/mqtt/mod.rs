@@ -1,5 +1,6 @@
 //! The machine door: where devices come in. Never stores a frame and never acknowledges one that is not stored.
 
+pub mod cached;
 pub mod gate;
 mod limits;
 mod packet;

@@ -86,7 +86,7 @@ impl TlsFiles {
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(certificates(&self.certificate)?, self.key()?)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
 }
