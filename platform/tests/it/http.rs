@@ -1,0 +1,144 @@
+//! The human door as such: problems, traces, health, limits.
+
+use std::{sync::Arc, time::Duration};
+
+use chrono::TimeDelta;
+use furrow_platform::{clock::ManualClock, db};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::world::{PATIENCE, World, ask, exchange, now, wait_until};
+
+#[tokio::test]
+async fn what_does_not_exist_and_wrong_methods_are_problems() {
+    let world = World::new().await;
+    let platform = world.platform().await;
+    let to = platform.http_addr;
+    let none = ask(to, "GET", "/api/nothing", &[], "").await;
+    assert_eq!(none.status, 404);
+    assert_eq!(none.header("content-type"), "application/problem+json");
+    let told = none.json();
+    assert_eq!(told["type"], "urn:furrow:problem:not_found");
+    assert_eq!(told["code"], "not_found");
+    assert_eq!(told["status"], 404);
+    assert_eq!(told["trace_id"], none.header("x-trace-id"));
+
+    let method = ask(to, "GET", "/api/devices/enrol", &[], "").await;
+    assert_eq!(
+        (method.status, &method.json()["code"]),
+        (405, &"method_not_allowed".into())
+    );
+    assert_eq!(method.header("allow"), "POST");
+}
+
+#[tokio::test]
+async fn a_request_keeps_the_trace_it_brings_and_gets_one_otherwise() {
+    let world = World::new().await;
+    let platform = world.platform().await;
+    let id = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let with = |value: String| async move {
+        let header = format!("traceparent: {value}");
+        let answer = ask(platform.http_addr, "GET", "/healthz", &[&header], "").await;
+        answer.header("x-trace-id").to_owned()
+    };
+    assert_eq!(with(format!("00-{id}-00f067aa0ba902b7-01")).await, id);
+    for bad in [
+        format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32)),
+        format!("00-{id}-{}-01", "0".repeat(16)),
+        format!("ff-{id}-00f067aa0ba902b7-01"),
+        format!("00-{id}x-00f067aa0ba902b7-01"),
+        "x".to_owned(),
+    ] {
+        let made = with(bad.clone()).await;
+        assert!(made.len() == 32 && made != id, "{bad}: {made}");
+    }
+}
+
+#[tokio::test]
+async fn a_platform_says_that_it_is_ready_and_why_not() {
+    let world = World::new().await;
+    let platform = world.platform().await;
+    let to = platform.http_addr;
+    assert_eq!(ask(to, "GET", "/healthz", &[], "").await.status, 200);
+    let ready = ask(to, "GET", "/readyz", &[], "").await;
+    assert_eq!(ready.status, 200, "{ready:?}");
+    let told = ready.json();
+    for part in ["ready", "database", "schema", "ingest"] {
+        assert_eq!(told[part], true, "{part}");
+    }
+}
+
+#[tokio::test]
+async fn a_platform_whose_clock_is_wrong_is_not_ready() {
+    let world = World::new().await;
+    let wrong = Arc::new(ManualClock::new(now() - TimeDelta::minutes(1)));
+    let platform = world.platform_at(wrong).await;
+    let answer = ask(platform.http_addr, "GET", "/readyz", &[], "").await;
+    assert_eq!(answer.status, 503);
+    let skew = answer.json()["clock_skew_ms"].as_i64().unwrap();
+    assert!((-70_000..-50_000).contains(&skew), "{skew}");
+}
+
+#[tokio::test]
+async fn a_platform_refuses_a_database_whose_schema_is_behind() {
+    let world = World::bare().await;
+    let refused = furrow_platform::platform::Platform::start(&world.settings, None).await;
+    let said = format!("{:#}", refused.err().unwrap());
+    assert!(said.contains("furrow migrate"), "{said}");
+    db::migrate(&world.pool).await.unwrap();
+    world.platform().await;
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_finish_its_request_is_sent_away() {
+    let world = World::new().await;
+    let platform = world.platform().await;
+    let mut slow = TcpStream::connect(platform.http_addr).await.unwrap();
+    slow.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n")
+        .await
+        .unwrap();
+    let mut said = Vec::new();
+    let ended = timeout(PATIENCE, slow.read_to_end(&mut said)).await;
+    assert!(ended.is_ok(), "the socket stays open");
+    let answer = ask(platform.http_addr, "GET", "/healthz", &[], "").await;
+    assert_eq!(answer.status, 200);
+}
+
+#[tokio::test]
+async fn garbage_on_the_human_door_harms_nobody() {
+    let world = World::new().await;
+    let platform = world.platform().await;
+    for garbage in [
+        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST /api/devices/enrol HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999999999999\r\n\r\n",
+        b"GET /%ff%fe\xff HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+        &[b"GET / HTTP/1.1\r\nhost: x\r\nx: ", &[b'a'; 200_000][..], b"\r\n\r\n"].concat(),
+    ] {
+        let _ = timeout(Duration::from_secs(20), exchange(platform.http_addr, garbage)).await;
+    }
+    let answer = ask(platform.http_addr, "GET", "/healthz", &[], "").await;
+    assert_eq!(answer.status, 200);
+}
+
+#[tokio::test]
+async fn a_platform_told_to_stop_shuts_its_doors_and_ends_without_a_complaint() {
+    let world = World::new().await;
+    let platform = world.platform().await;
+    let (http, mqtt) = (platform.http_addr, platform.mqtt_addr.unwrap());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(platform.run_until(async move {
+        let _ = stopped.await;
+    }));
+    assert!(TcpStream::connect(mqtt).await.is_ok());
+    drop(stop);
+    let ended = timeout(PATIENCE, running).await.unwrap().unwrap();
+    assert!(ended.is_ok(), "{ended:?}");
+    wait_until("both doors are shut", || async {
+        TcpStream::connect(http).await.is_err() && TcpStream::connect(mqtt).await.is_err()
+    })
+    .await;
+}

@@ -1,0 +1,12 @@
+//! The platform's integration tests: one binary, a file per noun. Never needs anything but `DATABASE_URL` of a server (`make test`, or `.ci/with-postgres COMMAND`).
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on ends there"
+)]
+
+mod devices;
+mod http;
+mod openapi;
+mod schema;
+mod world;
