@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::{
     error::DecodeError,
-    wire::{Reader, put},
+    wire::{Reader, put, varint_len},
 };
 
 /// One value for all.
@@ -30,24 +30,32 @@ const OPTIONAL: u8 = 0b0000_1000;
 const SCALES: [(u8, i64); 3] = [(0b0010_0000, 1000), (0b0001_0000, 100), (0, 1)];
 const SCALE_BITS: u8 = 0b0011_0000;
 
-/// Writes `values` (one a fix, at least one of them there).
-pub(crate) fn write(out: &mut Vec<u8>, values: &[Option<i64>]) {
-    let optional = values.iter().any(Option::is_none);
-    let numbers: Vec<i64> = values
-        .iter()
-        .map(|v| {
-            if optional {
-                v.map_or(0, |v| v.wrapping_add(1))
-            } else {
-                v.unwrap_or(0)
-            }
-        })
-        .collect();
-    let flag = if optional { OPTIONAL } else { 0 };
-    write_numbers(out, &numbers, flag);
+/// The writer's working space, kept from column to column.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    numbers: Vec<i64>,
+    steps: Vec<i64>,
 }
 
-fn write_numbers(out: &mut Vec<u8>, numbers: &[i64], flag: u8) {
+/// Writes `values` (one a fix, at least one of them there).
+pub(crate) fn write(
+    out: &mut Vec<u8>,
+    scratch: &mut Scratch,
+    values: impl Iterator<Item = Option<i64>> + Clone,
+) {
+    let optional = values.clone().any(|v| v.is_none());
+    scratch.numbers.clear();
+    scratch.numbers.extend(values.map(|v| match v {
+        Some(v) if optional => v.wrapping_add(1),
+        Some(v) => v,
+        None => 0,
+    }));
+    let flag = if optional { OPTIONAL } else { 0 };
+    write_numbers(out, scratch, flag);
+}
+
+fn write_numbers(out: &mut Vec<u8>, scratch: &mut Scratch, flag: u8) {
+    let Scratch { numbers, steps } = scratch;
     let Some((first, rest)) = numbers.split_first() else {
         return;
     };
@@ -56,22 +64,24 @@ fn write_numbers(out: &mut Vec<u8>, numbers: &[i64], flag: u8) {
         return put(out, first);
     }
     let (scale_flag, scale) = scale_of(numbers);
-    let steps: Vec<i64> = numbers.windows(2).map(|w| step(w, scale)).collect();
+    steps.clear();
+    steps.extend(numbers.windows(2).map(|w| difference(w) / scale));
     let Some((first_step, later)) = steps.split_first() else {
         return;
     };
+    let tag = |form| form | flag | scale_flag;
     if later.iter().all(|s| s == first_step) {
-        out.push(STEADY | flag | scale_flag);
+        out.push(tag(STEADY));
         put(out, first);
         return put(out, first_step);
     }
-    let first_len: usize = later.iter().map(|s| zigzag_len(*s)).sum();
-    let second_len: usize = steps.windows(2).map(|w| zigzag_len(step(w, 1))).sum();
-    let tag = |form| form | flag | scale_flag;
-    if runs_len(&steps) < zigzag_len(*first_step) + first_len.min(second_len) {
+    let seconds = || steps.windows(2).map(difference);
+    let first_len: usize = steps.iter().map(|s| zigzag_len(*s)).sum();
+    let second_len = zigzag_len(*first_step) + seconds().map(zigzag_len).sum::<usize>();
+    if runs_len(steps) < first_len.min(second_len) {
         out.push(tag(RUNS));
         put(out, first);
-        write_runs(out, &steps);
+        write_runs(out, steps);
     } else if first_len <= second_len {
         out.push(tag(FIRST));
         put(out, first);
@@ -80,128 +90,146 @@ fn write_numbers(out: &mut Vec<u8>, numbers: &[i64], flag: u8) {
         out.push(tag(SECOND));
         put(out, first);
         put(out, first_step);
-        steps.windows(2).for_each(|w| put(out, &step(w, 1)));
+        seconds().for_each(|s| put(out, &s));
     }
 }
 
+/// The parts that runs are written in: how many zeros, and the difference after them.
+fn runs(steps: &[i64]) -> impl Iterator<Item = (u64, Option<i64>)> {
+    steps.split_inclusive(|s| *s != 0).map(|part| {
+        let step = part.last().copied().filter(|s| *s != 0);
+        let zeros = part.len() - usize::from(step.is_some());
+        (u64::try_from(zeros).unwrap_or(u64::MAX), step)
+    })
+}
+
 fn write_runs(out: &mut Vec<u8>, steps: &[i64]) {
-    for part in steps.split_inclusive(|s| *s != 0) {
-        let zeros = part.iter().filter(|s| **s == 0).count();
-        put(out, &u16::try_from(zeros).expect("at most MAX_FIXES"));
-        if let Some(step) = part.last().filter(|s| **s != 0) {
-            put(out, step);
+    for (zeros, step) in runs(steps) {
+        put(out, &zeros);
+        if let Some(step) = step {
+            put(out, &step);
         }
     }
 }
 
-/// Bytes that [`write_runs`] takes while each run is shorter than 128.
+/// Bytes that [`write_runs`] takes.
 fn runs_len(steps: &[i64]) -> usize {
-    steps
-        .split_inclusive(|s| *s != 0)
-        .map(|part| {
-            1 + part
-                .last()
-                .filter(|s| **s != 0)
-                .map_or(0, |s| zigzag_len(*s))
-        })
+    runs(steps)
+        .map(|(zeros, step)| varint_len(zeros) + step.map_or(0, zigzag_len))
         .sum()
 }
 
 /// Bytes of a zig-zag varint.
 fn zigzag_len(value: i64) -> usize {
-    let zigzag = (value << 1) ^ (value >> 63);
-    let bits = usize::try_from(i64::BITS - zigzag.leading_zeros()).unwrap_or(64);
-    bits.div_ceil(7).max(1)
+    varint_len(((value << 1) ^ (value >> 63)).cast_unsigned())
 }
 
 /// The coarsest unit that all differences are whole multiples of.
 fn scale_of(numbers: &[i64]) -> (u8, i64) {
-    let fits = |unit: i64| numbers.windows(2).all(|w| step(w, 1) % unit == 0);
+    let fits = |unit: i64| numbers.windows(2).all(|w| difference(w) % unit == 0);
     SCALES
         .into_iter()
         .find(|(_, unit)| fits(*unit))
         .unwrap_or((0, 1))
 }
 
-fn step(pair: &[i64], scale: i64) -> i64 {
+fn difference(pair: &[i64]) -> i64 {
     match pair {
-        [a, b] => b.wrapping_sub(*a) / scale,
+        [a, b] => b.wrapping_sub(*a),
         _ => 0,
     }
 }
 
-/// Reads a column of `count` values (at least one). The caller has bounded `count` and checks ranges.
-pub(crate) fn read(
-    reader: &mut Reader<'_>,
-    count: usize,
+/// A column that is being read, value by value.
+pub(crate) struct Values {
+    form: u8,
+    optional: bool,
+    scale: i64,
+    value: i64,
+    /// The difference to the next value, in units of `scale`.
+    step: i64,
+    /// With [`RUNS`]: how many differences are 0 before the next one that is told.
+    zeros: usize,
+    /// Values not yet given.
+    left: usize,
     field: &'static str,
-) -> Result<Vec<Option<i64>>, DecodeError> {
-    let tag: u8 = reader.take(field)?;
-    let scale = SCALES
-        .into_iter()
-        .find(|(flag, _)| *flag == tag & SCALE_BITS)
-        .map(|(_, scale)| scale)
-        .ok_or(DecodeError::Malformed(field))?;
-    if tag & !(FORM_BITS | OPTIONAL | SCALE_BITS) != 0 {
-        return Err(DecodeError::Malformed(field));
-    }
-    let first: i64 = reader.take(field)?;
-    let steps = read_steps(reader, tag & FORM_BITS, count - 1, field)?;
-    let mut value = first;
-    let mut numbers = Vec::with_capacity(count);
-    numbers.push(first);
-    for step in steps {
-        value = value.wrapping_add(step.wrapping_mul(scale));
-        numbers.push(value);
-    }
-    let optional = tag & OPTIONAL != 0;
-    Ok(numbers
-        .into_iter()
-        .map(|n| {
-            if optional {
-                (n != 0).then(|| n.wrapping_sub(1))
-            } else {
-                Some(n)
-            }
-        })
-        .collect())
 }
 
-fn read_steps(
-    reader: &mut Reader<'_>,
-    form: u8,
-    count: usize,
-    field: &'static str,
-) -> Result<Vec<i64>, DecodeError> {
-    let mut steps = Vec::with_capacity(count);
-    match form {
-        CONSTANT => steps.resize(count, 0),
-        STEADY => steps.resize(count, reader.take(field)?),
-        RUNS => {
-            while steps.len() < count {
-                let zeros = usize::from(reader.take::<u16>(field)?);
-                if zeros > count - steps.len() {
-                    return Err(DecodeError::OutOfRange(field));
-                }
-                steps.resize(steps.len() + zeros, 0);
-                if steps.len() < count {
-                    steps.push(reader.take(field)?);
-                }
-            }
+impl Values {
+    /// Begins a column of `count` values (at least one). The caller has bounded `count`.
+    pub(crate) fn open(
+        reader: &mut Reader<'_>,
+        count: usize,
+        field: &'static str,
+    ) -> Result<Self, DecodeError> {
+        let tag = reader.take_byte(field)?;
+        let (_, scale) = SCALES
+            .into_iter()
+            .find(|(flag, _)| *flag == tag & SCALE_BITS)
+            .ok_or(DecodeError::Malformed(field))?;
+        let form = tag & FORM_BITS;
+        let known_bits = tag & !(FORM_BITS | OPTIONAL | SCALE_BITS) == 0;
+        if !known_bits || !(CONSTANT..=SECOND).contains(&form) {
+            return Err(DecodeError::Malformed(field));
         }
-        FIRST => {
-            for _ in 0..count {
-                steps.push(reader.take(field)?);
-            }
+        let mut values = Self {
+            form,
+            optional: tag & OPTIONAL != 0,
+            scale,
+            value: reader.take(field)?,
+            step: 0,
+            zeros: 0,
+            left: count,
+            field,
+        };
+        match form {
+            STEADY => values.step = reader.take(field)?,
+            RUNS => values.open_run(reader, count.saturating_sub(1))?,
+            _ => {}
         }
-        SECOND => {
-            let mut step = 0_i64;
-            for _ in 0..count {
-                step = step.wrapping_add(reader.take(field)?);
-                steps.push(step);
-            }
-        }
-        _ => return Err(DecodeError::Malformed(field)),
+        Ok(values)
     }
-    Ok(steps)
+
+    /// The next value; the caller asks `count` times and checks ranges.
+    pub(crate) fn next(&mut self, reader: &mut Reader<'_>) -> Result<Option<i64>, DecodeError> {
+        let number = self.value;
+        self.left = self.left.saturating_sub(1);
+        if self.left > 0 {
+            self.advance(reader)?;
+        }
+        Ok(match (self.optional, number) {
+            (false, _) => Some(number),
+            (true, 0) => None,
+            (true, _) => Some(number.wrapping_sub(1)),
+        })
+    }
+
+    fn advance(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        match self.form {
+            FIRST => self.step = reader.take(self.field)?,
+            SECOND => self.step = self.step.wrapping_add(reader.take(self.field)?),
+            RUNS if self.zeros > 0 => {
+                self.zeros -= 1;
+                self.step = 0;
+            }
+            RUNS => {
+                self.step = reader.take(self.field)?;
+                if self.left > 1 {
+                    self.open_run(reader, self.left - 1)?;
+                }
+            }
+            _ => {}
+        }
+        self.value = self.value.wrapping_add(self.step.wrapping_mul(self.scale));
+        Ok(())
+    }
+
+    fn open_run(&mut self, reader: &mut Reader<'_>, most: usize) -> Result<(), DecodeError> {
+        let zeros: u64 = reader.take(self.field)?;
+        self.zeros = usize::try_from(zeros)
+            .ok()
+            .filter(|zeros| *zeros <= most)
+            .ok_or(DecodeError::OutOfRange(self.field))?;
+        Ok(())
+    }
 }

@@ -17,7 +17,7 @@ pub const MAX_RANGES: usize = 128;
 /// Most bytes of a down message.
 pub const MAX_DOWN_BYTES: usize = 4096;
 
-/// Why the platform will never store a payload.
+/// Why the platform will never store a payload. The order is the number on the wire: new ones go last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RefusedReason {
     /// Not a frame.
@@ -76,8 +76,12 @@ impl Settings {
     }
 }
 
+const ACK: u8 = 0;
+const REFUSED: u8 = 1;
+const SETTINGS: u8 = 2;
+
 /// A down message.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Down {
     /// Exactly these sequences are committed: the device may forget them.
     Ack {
@@ -109,7 +113,22 @@ impl Down {
     fn write(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(32);
         out.push(VERSION);
-        put(&mut out, self);
+        match self {
+            Self::Ack { epoch, ranges } => {
+                out.push(ACK);
+                put(&mut out, epoch);
+                put(&mut out, ranges);
+            }
+            Self::Refused { digest, reason } => {
+                out.push(REFUSED);
+                out.extend_from_slice(&digest.0);
+                put(&mut out, reason);
+            }
+            Self::Settings(settings) => {
+                out.push(SETTINGS);
+                put(&mut out, settings);
+            }
+        }
         out
     }
 
@@ -117,25 +136,21 @@ impl Down {
     ///
     /// Errors: anything that [`Down::encode`] would not have written.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        if bytes.len() > MAX_DOWN_BYTES {
-            return Err(DecodeError::TooLong {
-                len: bytes.len(),
-                max: MAX_DOWN_BYTES,
-            });
-        }
-        let mut reader = Reader::new(bytes);
-        match bytes.first() {
-            None => return Err(DecodeError::Empty),
-            Some(&VERSION) => reader.take_slice(1, "version")?,
-            Some(&other) => return Err(DecodeError::UnknownVersion(other)),
+        let mut reader = Reader::open(bytes, VERSION, MAX_DOWN_BYTES)?;
+        let down = match reader.take_byte("kind")? {
+            ACK => Self::Ack {
+                epoch: reader.take("epoch")?,
+                ranges: read_ranges(&mut reader)?,
+            },
+            REFUSED => Self::Refused {
+                digest: Digest(reader.take_array("digest")?),
+                reason: reader.take("reason")?,
+            },
+            SETTINGS => Self::Settings(reader.take("settings")?),
+            _ => return Err(DecodeError::OutOfRange("kind")),
         };
-        let down: Self = reader.take("down message")?;
         reader.end()?;
-        down.check().map_err(|error| match error {
-            EncodeError::OutOfRange(field) | EncodeError::TooMany(field) => {
-                DecodeError::OutOfRange(field)
-            }
-        })?;
+        down.check()?;
         if down.write() == bytes {
             Ok(down)
         } else {
@@ -159,6 +174,16 @@ impl Down {
     }
 }
 
+/// Bounded before anything is allocated.
+fn read_ranges(reader: &mut Reader<'_>) -> Result<Vec<(u64, u64)>, DecodeError> {
+    let count = reader.take_count(MAX_RANGES, "ranges")?;
+    let mut ranges = Vec::with_capacity(count);
+    for _ in 0..count {
+        ranges.push(reader.take("ranges")?);
+    }
+    Ok(ranges)
+}
+
 fn ranges_in_order(ranges: &[(u64, u64)]) -> bool {
     !ranges.is_empty()
         && ranges
@@ -169,7 +194,7 @@ fn ranges_in_order(ranges: &[(u64, u64)]) -> bool {
             .all(|pair| matches!(pair, [(_, a), (b, _)] if a.saturating_add(1) < *b))
 }
 
-/// Acks for these sequences, in as few messages as their ranges fit in.
+/// Acks for these sequences (in any order, repeated or not, each from 1), in as few messages as their ranges fit in.
 #[must_use]
 pub fn acks(epoch: u64, mut seqs: Vec<u64>) -> Vec<Down> {
     seqs.sort_unstable();

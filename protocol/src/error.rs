@@ -33,6 +33,15 @@ pub enum DecodeError {
     NotCanonical,
 }
 
+impl From<EncodeError> for DecodeError {
+    /// What must not be written must not be read either.
+    fn from(error: EncodeError) -> Self {
+        match error {
+            EncodeError::OutOfRange(field) | EncodeError::TooMany(field) => Self::OutOfRange(field),
+        }
+    }
+}
+
 /// Why a value cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum EncodeError {
@@ -48,6 +57,17 @@ pub enum EncodeError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("signature does not fit device, key and content")]
 pub struct BadSignature;
+
+/// Why 32 bytes are not taken as a device's public key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum KeyError {
+    /// No point of the curve, or not in its one canonical encoding.
+    #[error("not an Ed25519 public key")]
+    NotAKey,
+    /// A point of small order, or one with a part of small order: signatures could fit without a secret.
+    #[error("a weak Ed25519 public key")]
+    Weak,
+}
 
 /// Why a string is not a topic of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

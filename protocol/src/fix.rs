@@ -110,8 +110,8 @@ impl WorkSource {
     }
 }
 
-/// One fix. Positions are WGS-84.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// One fix. Positions are WGS-84. The default knows nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Fix {
     /// Milliseconds since 1970-01-01T00:00:00Z, from GNSS.
     pub at_ms: i64,

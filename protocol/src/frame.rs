@@ -9,12 +9,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     error::{BadSignature, DecodeError},
-    wire::{Reader, put},
+    wire::{Reader, put, varint_len},
 };
 
 /// The layout that this build writes.
 pub const VERSION: u8 = 1;
-/// Most bytes of a frame: a worst batch of 600 fixes with every column, gap and extension fits.
+/// Most bytes of a frame: the largest batch fits.
 pub const MAX_FRAME_BYTES: usize = 48 * 1024;
 
 const FRAME_TAG: &[u8] = b"furrow frame v1\0";
@@ -48,11 +48,8 @@ impl Digest {
             hash.update(part);
         }
         let full = hash.finalize();
-        let mut short = [0; 16];
-        for (to, from) in short.iter_mut().zip(full.iter()) {
-            *to = *from;
-        }
-        Self(short)
+        let short = full.first_chunk().copied();
+        Self(short.expect("a SHA-256 has 32 bytes"))
     }
 }
 
@@ -122,20 +119,8 @@ impl Frame {
     ///
     /// Errors: an unknown version, a wrong size, or another form than [`Frame::to_bytes`] writes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
-        match bytes.first() {
-            None => return Err(DecodeError::Empty),
-            Some(&VERSION) => {}
-            Some(&other) => return Err(DecodeError::UnknownVersion(other)),
-        }
-        if bytes.len() > MAX_FRAME_BYTES {
-            return Err(DecodeError::TooLong {
-                len: bytes.len(),
-                max: MAX_FRAME_BYTES,
-            });
-        }
-        let mut reader = Reader::new(bytes);
-        reader.take_slice(1, "version")?;
-        let epoch = u64::from_be_bytes(array(reader.take_slice(8, "epoch")?));
+        let mut reader = Reader::open(bytes, VERSION, MAX_FRAME_BYTES)?;
+        let epoch = u64::from_be_bytes(reader.take_array("epoch")?);
         let before = reader.rest().len();
         let seq: u64 = reader.take("seq")?;
         if before - reader.rest().len() != varint_len(seq) {
@@ -144,19 +129,17 @@ impl Frame {
         if seq == 0 {
             return Err(DecodeError::OutOfRange("seq"));
         }
-        let prev = Digest(array(reader.take_slice(16, "prev")?));
-        let rest = reader.rest();
-        let split = rest
-            .len()
-            .checked_sub(SIGNATURE_BYTES)
+        let prev = Digest(reader.take_array("prev")?);
+        let (batch, signature) = reader
+            .rest()
+            .split_last_chunk()
             .ok_or(DecodeError::Malformed("signature"))?;
-        let (batch, signature) = rest.split_at(split);
         Ok(Self {
             epoch,
             seq,
             prev,
             batch: batch.to_vec(),
-            signature: array(signature),
+            signature: *signature,
         })
     }
 
@@ -206,13 +189,4 @@ pub fn genesis(device: Device, epoch: u64, key: &VerifyingKey) -> Digest {
 #[must_use]
 pub fn payload_digest(payload: &[u8]) -> Digest {
     Digest::of(&[payload])
-}
-
-fn varint_len(value: u64) -> usize {
-    let bits = usize::try_from(u64::BITS - value.leading_zeros()).unwrap_or(64);
-    bits.div_ceil(7).max(1)
-}
-
-fn array<const N: usize>(slice: &[u8]) -> [u8; N] {
-    slice.try_into().expect("cut to this length by the caller")
 }

@@ -11,6 +11,7 @@ pub mod down;
 pub mod error;
 pub mod fix;
 pub mod frame;
+pub mod key;
 pub mod state;
 pub mod topic;
 mod wire;

@@ -1,12 +1,12 @@
 //! How a device is: its health message. Never needed for the truth of a track.
 
-use alloc::vec::Vec;
+use alloc::{string::String, vec::Vec};
 
-use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     error::{DecodeError, EncodeError},
+    fix::Quality,
     wire::{Reader, put},
 };
 
@@ -31,7 +31,7 @@ pub enum Receiver {
 /// A health message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct State {
-    /// Version of the agent, at most [`MAX_AGENT_BYTES`] bytes.
+    /// Version of the agent: printable ASCII (it ends up in logs and pages), at most [`MAX_AGENT_BYTES`].
     pub agent: String,
     /// Random number of this start.
     pub boot: u32,
@@ -47,7 +47,7 @@ pub struct State {
     pub backlog_bytes: u64,
     /// Time of the last fix, ms since 1970 UTC.
     pub last_fix_ms: Option<i64>,
-    /// GGA number of its quality.
+    /// GGA number of its quality, 0 ..= 8.
     pub quality: u8,
     /// The receiver.
     pub receiver: Receiver,
@@ -62,10 +62,10 @@ pub struct State {
 impl State {
     /// The message's bytes: version, then postcard.
     ///
-    /// Errors: the agent's version is too long.
+    /// Errors: the agent's version too long or not printable ASCII, or an unknown quality.
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
-        if self.agent.len() > MAX_AGENT_BYTES {
-            return Err(EncodeError::OutOfRange("agent"));
+        if let Some(field) = self.out_of_range() {
+            return Err(EncodeError::OutOfRange(field));
         }
         let mut out = Vec::with_capacity(96);
         out.push(VERSION);
@@ -77,27 +77,27 @@ impl State {
     ///
     /// Errors: anything that [`State::encode`] would not have written.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        if bytes.len() > MAX_STATE_BYTES {
-            return Err(DecodeError::TooLong {
-                len: bytes.len(),
-                max: MAX_STATE_BYTES,
-            });
-        }
-        let mut reader = Reader::new(bytes);
-        match bytes.first() {
-            None => return Err(DecodeError::Empty),
-            Some(&VERSION) => reader.take_slice(1, "version")?,
-            Some(&other) => return Err(DecodeError::UnknownVersion(other)),
-        };
+        let mut reader = Reader::open(bytes, VERSION, MAX_STATE_BYTES)?;
         let state: Self = reader.take("state message")?;
         reader.end()?;
-        let again = state
-            .encode()
-            .map_err(|_| DecodeError::OutOfRange("agent"))?;
-        if again == bytes {
+        if state.encode()? == bytes {
             Ok(state)
         } else {
             Err(DecodeError::NotCanonical)
+        }
+    }
+
+    fn out_of_range(&self) -> Option<&'static str> {
+        let printable = self
+            .agent
+            .bytes()
+            .all(|b| b.is_ascii_graphic() || b == b' ');
+        if self.agent.len() > MAX_AGENT_BYTES || !printable {
+            Some("agent")
+        } else if Quality::from_gga(self.quality).is_none() {
+            Some("quality")
+        } else {
+            None
         }
     }
 }
