@@ -1,6 +1,7 @@
 //! Settings from a file and the environment; the only place that reads either. Never guesses: an unknown key is refused.
 
 use std::{
+    fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -32,6 +33,8 @@ pub struct Settings {
 pub struct Database {
     /// `postgres://…`.
     pub url: String,
+    /// Where tracks are kept, if not in the same database.
+    pub telemetry_url: Option<String>,
     /// Most connections of this process, 4 ..= 200.
     pub max_connections: u32,
 }
@@ -117,6 +120,7 @@ impl Default for Database {
     fn default() -> Self {
         Self {
             url: String::new(),
+            telemetry_url: None,
             max_connections: 20,
         }
     }
@@ -172,9 +176,15 @@ fn loopback(port: u16) -> SocketAddr {
 /// Why settings are refused.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// The file or the environment cannot be read as settings; the source names the key and the file.
-    #[error("settings")]
-    Read(#[from] config::ConfigError),
+    /// The file cannot be read.
+    #[error("{0}")]
+    File(PathBuf, #[source] io::Error),
+    /// The file is not TOML, or has a key or a value that is none of ours; the source names it.
+    #[error("{0}")]
+    Content(PathBuf, #[source] toml::de::Error),
+    /// A variable of the environment names no key, or has a value that the key cannot have.
+    #[error("{0}")]
+    Variable(String, #[source] toml::de::Error),
     /// A value is out of its range.
     #[error("{key} must be {must}")]
     Range {
@@ -185,20 +195,41 @@ pub enum ConfigError {
     },
 }
 
+/// What a variable of the environment begins with.
+const PREFIX: &str = "FURROW__";
+
 impl Settings {
     /// Settings from a file, where one is given, and the environment over it.
     ///
-    /// Errors: [`ConfigError`] naming the key.
+    /// Errors: [`ConfigError`] naming the file or the variable, and the key.
+    #[expect(clippy::disallowed_methods, reason = "this is the room for it")]
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
-        let mut builder = config::Config::builder();
+        Self::from(file, std::env::vars())
+    }
+
+    fn from(
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigError> {
+        let mut table = toml::Table::new();
         if let Some(file) = file {
-            builder = builder.add_source(config::File::from(file).format(config::FileFormat::Toml));
+            let text =
+                fs::read_to_string(file).map_err(|e| ConfigError::File(file.to_owned(), e))?;
+            let content = |e| ConfigError::Content(file.to_owned(), e);
+            // Read as settings by itself first: then an error shows the line.
+            toml::from_str::<Self>(&text).map_err(content)?;
+            table = text.parse().map_err(content)?;
         }
-        let environment = config::Environment::with_prefix("FURROW")
-            .prefix_separator("__")
-            .separator("__")
-            .try_parsing(true);
-        let settings: Self = builder.add_source(environment).build()?.try_deserialize()?;
+        let mut variables: Vec<_> = environment
+            .filter(|(name, _)| name.starts_with(PREFIX))
+            .collect();
+        variables.sort();
+        for (name, value) in variables {
+            table = with_variable(&table, &name, &value)?;
+        }
+        let settings: Self = table
+            .try_into()
+            .map_err(|e| ConfigError::Variable(PREFIX.to_owned(), e))?;
         settings.check()?;
         Ok(settings)
     }
@@ -256,6 +287,53 @@ impl Settings {
     }
 }
 
+/// The settings with one variable over them. Its value may be written as in the file, and a text
+/// also without quotes.
+fn with_variable(table: &toml::Table, name: &str, value: &str) -> Result<toml::Table, ConfigError> {
+    let path = name.trim_start_matches(PREFIX).to_ascii_lowercase();
+    let keys: Vec<&str> = path.split("__").collect();
+    let as_text = toml::Value::String(value.to_owned());
+    let as_written = format!("value = {value}")
+        .parse::<toml::Table>()
+        .ok()
+        .and_then(|mut table| table.remove("value"));
+    let mut refused = None;
+    for value in as_written.into_iter().chain([as_text]) {
+        let mut with = table.clone();
+        put(&mut with, &keys, value);
+        match with.clone().try_into::<Settings>() {
+            Ok(_) => return Ok(with),
+            Err(error) => {
+                refused.get_or_insert(error);
+            }
+        }
+    }
+    match refused {
+        Some(error) => Err(ConfigError::Variable(name.to_owned(), error)),
+        None => Ok(table.clone()),
+    }
+}
+
+fn put(table: &mut toml::Table, keys: &[&str], value: toml::Value) {
+    match keys {
+        [] => {}
+        [last] => {
+            table.insert((*last).to_owned(), value);
+        }
+        [first, rest @ ..] => {
+            let inner = table
+                .entry(*first)
+                .or_insert_with(|| toml::Table::new().into());
+            if !inner.is_table() {
+                *inner = toml::Table::new().into();
+            }
+            if let Some(inner) = inner.as_table_mut() {
+                put(inner, rest, value);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -265,7 +343,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("furrow.toml");
         std::fs::write(&file, text).unwrap();
-        Settings::load(Some(&file))
+        Settings::from(Some(&file), std::iter::empty())
+    }
+
+    fn with(name: &str, value: &str) -> Result<Settings, ConfigError> {
+        let variable = (name.to_owned(), value.to_owned());
+        Settings::from(None, std::iter::once(variable))
     }
 
     fn whole(error: &ConfigError) -> String {
@@ -279,9 +362,36 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_refused_by_its_name() {
-        let error = load("[mqtt]\nlisten_port = 1").unwrap_err();
-        assert!(whole(&error).contains("listen_port"), "{}", whole(&error));
+    fn an_unknown_key_is_refused_with_the_file_the_line_and_the_key() {
+        let said = whole(&load("[mqtt]\nlisten_port = 1").unwrap_err());
+        for part in ["furrow.toml", "line 2", "listen_port"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert!(whole(&load("[mqtx]").unwrap_err()).contains("mqtx"));
+        assert!(whole(&load("listen = [").unwrap_err()).contains("line 1"));
+    }
+
+    #[test]
+    fn a_variable_goes_over_the_file_and_an_unknown_one_is_refused_by_its_name() {
+        let url = "postgres://furrow@db/furrow";
+        let settings = with("FURROW__DATABASE__URL", url).unwrap();
+        assert_eq!(settings.database.url, url);
+        let names = with("FURROW__HTTP__NAMES", "[\"farm.example\"]").unwrap();
+        assert_eq!(names.http.names, ["farm.example"]);
+        let listen = with("FURROW__HTTP__LISTEN", "[::1]:80").unwrap();
+        assert_eq!(listen.http.listen.port(), 80);
+        let number = with("FURROW__MQTT__PUBLIC_URL", "17").unwrap();
+        assert_eq!(number.mqtt.public_url.as_deref(), Some("17"));
+        for (name, value) in [
+            ("FURROW__MQTT__LISTEN_PORT", "1"),
+            ("FURROW__DATA_DIR__X", "1"),
+            ("FURROW__INGEST__WRITERS", "two"),
+            ("FURROW__", ""),
+        ] {
+            let said = whole(&with(name, value).unwrap_err());
+            assert!(said.contains(name), "{said}");
+        }
+        assert!(with("FURROW_SHARED_DATA", "/elsewhere").is_ok());
     }
 
     #[test]
