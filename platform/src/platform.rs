@@ -10,8 +10,6 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use bytes::Bytes;
-use furrow_protocol::{frame::Device, state::State};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::{
     net::TcpListener,
@@ -26,9 +24,10 @@ use crate::{
     config::Settings,
     db::{self, Pool, Schema},
     http::{self, Doors},
-    ingest::{Committed, Ingest},
+    ingest::{Committed, Ingest, arrival::Arrival},
     jobs::{self, Jobs},
     mqtt::{
+        self,
         cached::CachedRegister,
         gate::{Gate, GateSettings},
         tls::TlsFiles,
@@ -37,6 +36,8 @@ use crate::{
 
 /// Commits that a slow live view may lag behind.
 const LIVE: usize = 1024;
+/// Parts may take so long to end.
+const FAREWELL: Duration = Duration::from_secs(20);
 /// Health messages that wait to be looked at.
 const STATES: usize = 1024;
 
@@ -56,7 +57,13 @@ pub struct Platform {
     pub authority: Arc<Authority>,
     /// Commits as they happen.
     pub live: broadcast::Sender<Committed>,
-    parts: JoinSet<&'static str>,
+    parts: Parts,
+}
+
+/// What runs, and how it is told to stop. Each part gives its name when it ends.
+#[derive(Default)]
+struct Parts {
+    running: JoinSet<&'static str>,
     doors_shut: CancellationToken,
     jobs_shut: CancellationToken,
 }
@@ -80,16 +87,11 @@ impl Platform {
         metrics: Option<PrometheusHandle>,
         clock: Arc<dyn Clock>,
     ) -> anyhow::Result<Self> {
-        let pool = db::pool(&settings.database).context("database.url")?;
-        usable(db::schema(&pool).await.context("database.url")?)?;
-        let apart = jobs::skew_ms(&pool, &*clock).await.context("clock")?;
-        if clocks_agree(apart).is_err() {
-            // Readiness says no until they agree; devices' frames are safe with the devices.
-            tracing::error!(skew_ms = apart, "serve.clocks_apart");
-        }
-        jobs::make_partitions(&pool, clock.now())
-            .await
-            .context("partitions")?;
+        let Databases {
+            pool,
+            tracks,
+            skew_ms,
+        } = databases(settings, &*clock).await?;
         let authority = Arc::new(Authority::open(
             &settings.data_dir,
             &settings.http.names,
@@ -98,14 +100,11 @@ impl Platform {
         let register = CachedRegister::new(pool.clone());
         register.refresh(clock.now()).await.context("register")?;
 
-        let (doors_shut, jobs_shut) = (CancellationToken::new(), CancellationToken::new());
         let (arrivals, received) = mpsc::channel(settings.ingest.queue);
         let (states, health) = mpsc::channel(STATES);
         let (live, _) = broadcast::channel(LIVE);
         let alive = Arc::new(AtomicI64::new(clock.now().timestamp()));
-        let skew = Arc::new(AtomicI64::new(apart));
-        let mut parts = JoinSet::new();
-
+        let skew = Arc::new(AtomicI64::new(skew_ms));
         let gate = Gate::bind(
             gate_settings(settings, &authority)?,
             Arc::new(register.clone()),
@@ -114,37 +113,28 @@ impl Platform {
         )
         .await?;
         let (mqtt_addr, mqtts_addr) = (gate.plain_addr(), gate.tls_addr());
+
+        let mut parts = Parts::default();
         let ingest = Ingest {
-            pool: pool.clone(),
+            pool: tracks.clone(),
             keys: register.keys(),
             clock: Arc::clone(&clock),
             settings: settings.ingest.clone(),
             live: live.clone(),
             alive: Arc::clone(&alive),
         };
-        let gone = Arc::clone(&alive);
-        parts.spawn(async move {
-            ingest.run(received).await;
-            gone.store(0, Ordering::Relaxed);
-            "ingest"
-        });
+        parts.spawn_ingest(ingest, received, Arc::clone(&alive));
+        parts.spawn(
+            "health",
+            mqtt::health::keep(health, tracks.clone(), Arc::clone(&clock)),
+        );
         let jobs = Jobs {
             pool: pool.clone(),
+            tracks,
             clock: Arc::clone(&clock),
             clock_skew_ms: Arc::clone(&skew),
         };
-        parts.spawn(keep_register(
-            register,
-            Arc::clone(&clock),
-            jobs_shut.clone(),
-        ));
-        let shut = jobs_shut.clone();
-        parts.spawn(async move {
-            jobs.run(shut).await;
-            "jobs"
-        });
-        parts.spawn(note_health(health));
-
+        parts.spawn_jobs(jobs, register);
         let doors = Doors {
             pool: pool.clone(),
             clock,
@@ -154,13 +144,8 @@ impl Platform {
             ingest_alive: alive,
             clock_skew_ms: skew,
         };
-        let (http_addr, https_addr) =
-            serve_people(settings, doors, &authority, &mut parts, &doors_shut).await?;
-        let shut = doors_shut.clone();
-        parts.spawn(async move {
-            gate.run(shut).await;
-            "gate"
-        });
+        let (http_addr, https_addr) = parts.serve_people(settings, doors, &authority).await?;
+        parts.spawn("gate", gate.run(parts.doors_shut.clone()));
         Ok(Self {
             http_addr,
             https_addr,
@@ -170,8 +155,6 @@ impl Platform {
             authority,
             live,
             parts,
-            doors_shut,
-            jobs_shut,
         })
     }
 
@@ -181,12 +164,15 @@ impl Platform {
     pub async fn run_until(mut self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let early = tokio::select! {
             () = stop => None,
-            ended = self.parts.join_next() => Some(ended),
+            ended = self.parts.running.join_next() => Some(ended),
         };
-        self.doors_shut.cancel();
-        self.jobs_shut.cancel();
-        let all = async { while self.parts.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(Duration::from_secs(20), all).await;
+        // First the doors: what was received before is stored and answered, then ingest ends by itself.
+        self.parts.doors_shut.cancel();
+        self.parts.jobs_shut.cancel();
+        let all = async { while self.parts.running.join_next().await.is_some() {} };
+        if tokio::time::timeout(FAREWELL, all).await.is_err() {
+            tracing::warn!("serve.not_all_ended");
+        }
         match early {
             None => Ok(()),
             Some(Some(Ok(part))) => bail!("{part} ended by itself"),
@@ -229,18 +215,6 @@ pub fn clocks_agree(skew_ms: i64) -> anyhow::Result<()> {
 /// So often is the register read anew: a revocation is felt everywhere within 30 s.
 const REGISTER: Duration = Duration::from_secs(5);
 
-async fn keep_register(
-    register: CachedRegister,
-    clock: Arc<dyn Clock>,
-    shut: CancellationToken,
-) -> &'static str {
-    jobs::every(REGISTER, &shut, "register", || {
-        register.refresh(clock.now())
-    })
-    .await;
-    "register"
-}
-
 fn tls_files(authority: &Authority) -> TlsFiles {
     let files = authority.files();
     TlsFiles {
@@ -248,6 +222,99 @@ fn tls_files(authority: &Authority) -> TlsFiles {
         certificate: files.certificate,
         key: files.key,
     }
+}
+
+impl Parts {
+    fn spawn(&mut self, name: &'static str, part: impl Future<Output = ()> + Send + 'static) {
+        self.running.spawn(async move {
+            part.await;
+            name
+        });
+    }
+
+    fn spawn_ingest(
+        &mut self,
+        ingest: Ingest,
+        received: mpsc::Receiver<Arrival>,
+        alive: Arc<AtomicI64>,
+    ) {
+        self.spawn("ingest", async move {
+            ingest.run(received).await;
+            alive.store(0, Ordering::Relaxed);
+        });
+    }
+
+    fn spawn_jobs(&mut self, jobs: Jobs, register: CachedRegister) {
+        let (clock, shut) = (Arc::clone(&jobs.clock), self.jobs_shut.clone());
+        self.spawn("register", async move {
+            jobs::every(REGISTER, &shut, "register", || {
+                register.refresh(clock.now())
+            })
+            .await;
+        });
+        let shut = self.jobs_shut.clone();
+        self.spawn("jobs", jobs.run(shut));
+    }
+
+    async fn serve_people(
+        &mut self,
+        settings: &Settings,
+        doors: Doors,
+        authority: &Authority,
+    ) -> anyhow::Result<(SocketAddr, Option<SocketAddr>)> {
+        let metrics_router = http::metrics_router(doors.clone());
+        let router = http::router(doors);
+        let shut = self.doors_shut.clone();
+        let (plain, http_addr) = listen(settings.http.listen).await?;
+        self.spawn(
+            "http",
+            http::serve::serve(plain, None, router.clone(), shut.clone()),
+        );
+        if let Some(address) = settings.http.metrics_listen {
+            let (listener, _) = listen(address).await?;
+            self.spawn(
+                "metrics",
+                http::serve::serve(listener, None, metrics_router, shut.clone()),
+            );
+        }
+        let Some(address) = settings.http.tls_listen else {
+            return Ok((http_addr, None));
+        };
+        let (tls, https_addr) = listen(address).await?;
+        let config = tls_files(authority).for_people()?;
+        self.spawn("https", http::serve::serve(tls, Some(config), router, shut));
+        Ok((http_addr, Some(https_addr)))
+    }
+}
+
+/// The databases of a platform, looked at before anything is served.
+struct Databases {
+    pool: Pool,
+    tracks: Pool,
+    skew_ms: i64,
+}
+
+async fn databases(settings: &Settings, clock: &dyn Clock) -> anyhow::Result<Databases> {
+    let pool = db::pool(&settings.database).context("database.url")?;
+    usable(db::schema(&pool).await.context("database.url")?)?;
+    let tracks = db::telemetry_pool(&settings.database, &pool).context("database.telemetry_url")?;
+    let schema = db::schema(&tracks)
+        .await
+        .context("database.telemetry_url")?;
+    usable(schema).context("database.telemetry_url")?;
+    let skew_ms = jobs::skew_ms(&pool, clock).await.context("clock")?;
+    if clocks_agree(skew_ms).is_err() {
+        // Readiness says no until they agree; devices' frames are safe with the devices.
+        tracing::error!(skew_ms, "serve.clocks_apart");
+    }
+    jobs::make_partitions(&tracks, clock.now())
+        .await
+        .context("partitions")?;
+    Ok(Databases {
+        pool,
+        tracks,
+        skew_ms,
+    })
 }
 
 fn gate_settings(settings: &Settings, authority: &Authority) -> anyhow::Result<GateSettings> {
@@ -279,67 +346,10 @@ fn mqtt_url(settings: &Settings, plain: Option<SocketAddr>, tls: Option<SocketAd
     }
 }
 
-async fn serve_people(
-    settings: &Settings,
-    doors: Doors,
-    authority: &Authority,
-    parts: &mut JoinSet<&'static str>,
-    shut: &CancellationToken,
-) -> anyhow::Result<(SocketAddr, Option<SocketAddr>)> {
-    let metrics_router = http::metrics_router(doors.clone());
-    let router = http::router(doors);
-    let (plain, http_addr) = listen(settings.http.listen).await?;
-    let serving = http::serve::serve(plain, None, router.clone(), shut.clone());
-    parts.spawn(async move {
-        serving.await;
-        "http"
-    });
-    if let Some(address) = settings.http.metrics_listen {
-        let (listener, _) = listen(address).await?;
-        let serving = http::serve::serve(listener, None, metrics_router, shut.clone());
-        parts.spawn(async move {
-            serving.await;
-            "metrics"
-        });
-    }
-    let Some(address) = settings.http.tls_listen else {
-        return Ok((http_addr, None));
-    };
-    let (tls, https_addr) = listen(address).await?;
-    let config = tls_files(authority).for_people()?;
-    let serving = http::serve::serve(tls, Some(config), router, shut.clone());
-    parts.spawn(async move {
-        serving.await;
-        "https"
-    });
-    Ok((http_addr, Some(https_addr)))
-}
-
 async fn listen(address: SocketAddr) -> anyhow::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("listen on {address}"))?;
     let address = listener.local_addr()?;
     Ok((listener, address))
-}
-
-/// Health messages become metrics and log lines; nothing else rests on them yet.
-async fn note_health(mut states: mpsc::Receiver<(Device, Bytes)>) -> &'static str {
-    while let Some((device, bytes)) = states.recv().await {
-        match State::decode(&bytes) {
-            Ok(state) => {
-                metrics::counter!("furrow_device_states_total").increment(1);
-                tracing::debug!(
-                    device = device.0,
-                    backlog = state.backlog_frames,
-                    lost = state.lost_frames,
-                    "device.state"
-                );
-            }
-            Err(error) => {
-                tracing::warn!(device = device.0, error = %error, "device.state_unreadable")
-            }
-        }
-    }
-    "health"
 }

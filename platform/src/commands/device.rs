@@ -1,8 +1,9 @@
 //! `furrow device`: the register of devices from the command line.
 
-use std::io::Write;
+use std::{collections::HashMap, io::Write};
 
 use anyhow::{Context as _, bail};
+use chrono::{DateTime, SecondsFormat, Utc};
 use comfy_table::Table;
 use uuid::Uuid;
 
@@ -10,7 +11,7 @@ use crate::{
     app::{authority::Authority, devices},
     clock::{Clock as _, SystemClock},
     config::Settings,
-    db,
+    db::{self, devices::DeviceListRow, states::SeenRow},
 };
 
 /// What to do.
@@ -71,8 +72,11 @@ pub async fn run(
     let now = SystemClock.now();
     match command {
         DeviceCommand::List { json } => {
+            let tracks =
+                db::telemetry_pool(&settings.database, &pool).context("database.telemetry_url")?;
             let devices = db::devices::list(&pool, now).await?;
-            list(&devices, *json, &mut out)
+            let seen = db::states::seen(&tracks).await?;
+            list(&devices, &seen, *json, &mut out)
         }
         DeviceCommand::Revoke { device, reason } => {
             if !devices::revoke(&pool, *device, reason, now).await? {
@@ -104,11 +108,7 @@ pub async fn run(
     }
 }
 
-async fn machine(
-    pool: &db::Pool,
-    args: &CodeArgs,
-    now: chrono::DateTime<chrono::Utc>,
-) -> anyhow::Result<Uuid> {
+async fn machine(pool: &db::Pool, args: &CodeArgs, now: DateTime<Utc>) -> anyhow::Result<Uuid> {
     if let Some(machine) = args.machine {
         if !db::devices::machine_exists(pool, machine).await? {
             bail!("there is no machine {machine}");
@@ -127,36 +127,64 @@ async fn machine(
 }
 
 fn list(
-    devices: &[db::devices::DeviceListRow],
+    devices: &[DeviceListRow],
+    seen: &HashMap<i32, SeenRow>,
     json: bool,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
-    if json {
-        let rows: Vec<_> = devices
+    let never = SeenRow::default();
+    let with_seen = || {
+        devices
             .iter()
-            .map(|d| {
-                serde_json::json!({
-                    "device": d.number, "machine": d.machine, "enrolled_at": d.enrolled_at,
-                    "revoked_at": d.revoked_at, "last_frame_at": d.last_frame_at,
-                })
-            })
-            .collect();
+            .map(|d| (d, seen.get(&d.number).unwrap_or(&never)))
+    };
+    if json {
+        let rows: Vec<_> = with_seen().map(|(d, s)| row(d, s)).collect();
         writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
         return Ok(());
     }
     let mut table = Table::new();
-    table.set_header(["device", "machine", "enrolled", "last frame", "revoked"]);
-    let time =
-        |t: Option<chrono::DateTime<chrono::Utc>>| t.map_or_else(|| "-".into(), |t| t.to_rfc3339());
-    for d in devices {
+    table.set_header([
+        "device",
+        "machine",
+        "enrolled",
+        "last frame",
+        "last word",
+        "agent",
+        "backlog",
+        "lost",
+        "revoked",
+    ]);
+    let time = |t: Option<DateTime<Utc>>| {
+        t.map_or_else(
+            || "-".into(),
+            |t| t.to_rfc3339_opts(SecondsFormat::Secs, true),
+        )
+    };
+    let count = |n: Option<i64>| n.map_or_else(|| "-".into(), |n| n.to_string());
+    let text = |t: &Option<String>| t.clone().unwrap_or_else(|| "-".into());
+    for (d, s) in with_seen() {
         table.add_row([
             d.number.to_string(),
-            d.machine.clone().unwrap_or_else(|| "-".into()),
+            text(&d.machine),
             time(Some(d.enrolled_at)),
-            time(d.last_frame_at),
+            time(s.last_frame_at),
+            time(s.said_at),
+            text(&s.agent),
+            count(s.backlog_frames),
+            count(s.lost_frames),
             time(d.revoked_at),
         ]);
     }
     writeln!(out, "{table}")?;
     Ok(())
+}
+
+fn row(d: &DeviceListRow, s: &SeenRow) -> serde_json::Value {
+    serde_json::json!({
+        "device": d.number, "machine": d.machine, "machine_id": d.machine_id,
+        "enrolled_at": d.enrolled_at, "revoked_at": d.revoked_at, "revoke_reason": d.revoke_reason,
+        "last_frame_at": s.last_frame_at, "said_at": s.said_at, "agent": s.agent,
+        "backlog_frames": s.backlog_frames, "lost_frames": s.lost_frames, "receiver": s.receiver,
+    })
 }

@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{
     clock::SystemClock,
     config::Settings,
-    db::{self, Schema},
+    db::{self, Pool, Schema},
     jobs,
     platform::{self, Platform},
     telemetry,
@@ -52,8 +52,21 @@ pub async fn told_to_stop() {
 /// Errors: the database or a migration.
 pub async fn migrate(settings: &Settings, mut out: impl Write) -> anyhow::Result<()> {
     let pool = db::pool(&settings.database).context("database.url")?;
-    let before = db::schema(&pool).await.context("database.url")?;
-    db::migrate(&pool).await.context("migrations")?;
+    bring_up_to_date(&pool, &mut out)
+        .await
+        .context("database.url")?;
+    if settings.database.telemetry_url.is_some() {
+        let tracks = db::telemetry_pool(&settings.database, &pool)?;
+        bring_up_to_date(&tracks, &mut out)
+            .await
+            .context("database.telemetry_url")?;
+    }
+    Ok(())
+}
+
+async fn bring_up_to_date(pool: &Pool, out: &mut impl Write) -> anyhow::Result<()> {
+    let before = db::schema(pool).await?;
+    db::migrate(pool).await.context("migrations")?;
     let applied = match before {
         Schema::Behind(n) => n,
         Schema::Current | Schema::Ahead(_) | Schema::Differs(_) => 0,
@@ -71,6 +84,11 @@ pub async fn check(settings: &Settings, mut out: impl Write) -> anyhow::Result<(
     let schema = db::schema(&pool).await.context("database.url")?;
     writeln!(out, "database    ok")?;
     platform::usable(schema)?;
+    let tracks = db::telemetry_pool(&settings.database, &pool).context("database.telemetry_url")?;
+    let schema = db::schema(&tracks)
+        .await
+        .context("database.telemetry_url")?;
+    platform::usable(schema).context("database.telemetry_url")?;
     writeln!(out, "schema      ok")?;
     let skew = jobs::skew_ms(&pool, &SystemClock).await?;
     platform::clocks_agree(skew)?;

@@ -30,10 +30,12 @@ pub struct DeviceListRow {
     pub enrolled_at: DateTime<Utc>,
     /// When it was turned away for good.
     pub revoked_at: Option<DateTime<Utc>>,
+    /// Why.
+    pub revoke_reason: Option<String>,
     /// The machine that it is on.
+    pub machine_id: Option<Uuid>,
+    /// The machine's name.
     pub machine: Option<String>,
-    /// Last frame committed.
-    pub last_frame_at: Option<DateTime<Utc>>,
 }
 
 /// Devices whose row was written at or after a time; all of them for none.
@@ -76,13 +78,12 @@ pub async fn by_key(pool: &PgPool, key: &[u8]) -> Result<Option<DeviceRow>, DbEr
     .await
 }
 
-/// Devices with their machine and last sign of life.
+/// Devices with the machine that they are on.
 ///
 /// Errors: the database.
 pub async fn list(pool: &PgPool, now: DateTime<Utc>) -> Result<Vec<DeviceListRow>, DbError> {
     sqlx::query_as(
-        "select d.number, d.enrolled_at, d.revoked_at, m.name as machine,
-                (select max(e.last_received_at) from track_epochs e where e.device = d.number) as last_frame_at
+        "select d.number, d.enrolled_at, d.revoked_at, d.revoke_reason, m.id as machine_id, m.name as machine
          from devices d
          left join device_bindings b on b.device = d.number and b.during @> $1
          left join machines m on m.id = b.machine_id

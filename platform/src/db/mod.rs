@@ -4,6 +4,7 @@ pub mod devices;
 pub mod frames;
 pub mod partitions;
 pub mod quarantine;
+pub mod states;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -30,20 +31,32 @@ static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../migrations");
 ///
 /// Errors: the URL is none.
 pub fn pool(settings: &Database) -> Result<Pool, DbError> {
-    if settings.url.is_empty() {
+    connect(&settings.url, settings.max_connections)
+}
+
+/// The pool of the database that keeps the tracks: the same as `main`, unless it is told apart.
+///
+/// Errors: the URL is none.
+pub fn telemetry_pool(settings: &Database, main: &Pool) -> Result<Pool, DbError> {
+    match &settings.telemetry_url {
+        None => Ok(main.clone()),
+        Some(url) => connect(url, settings.max_connections),
+    }
+}
+
+fn connect(url: &str, max_connections: u32) -> Result<Pool, DbError> {
+    if url.is_empty() {
         return Err(DbError::Configuration("it is not set".into()));
     }
     let options = PgConnectOptions::from_url(
-        &settings
-            .url
-            .parse()
+        &url.parse()
             .map_err(|error| DbError::Configuration(Box::new(error)))?,
     )?
     .application_name("furrow")
     // Terms and partitions rest on UTC, whatever the server's default is.
     .options([("timezone", "UTC")]);
     Ok(PgPoolOptions::new()
-        .max_connections(settings.max_connections)
+        .max_connections(max_connections)
         .acquire_timeout(Duration::from_secs(10))
         .connect_lazy_with(options))
 }

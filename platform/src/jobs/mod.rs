@@ -21,6 +21,8 @@ pub use {clock_skew::skew_ms, partitions::make_partitions};
 pub struct Jobs {
     /// The database.
     pub pool: Pool,
+    /// The database that keeps the tracks.
+    pub tracks: Pool,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Written by one of the jobs: platform's clock less database's, ms.

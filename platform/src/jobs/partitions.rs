@@ -6,7 +6,7 @@ use super::Jobs;
 use crate::db::{DbError, Pool, partitions};
 
 pub(super) async fn job(jobs: &Jobs) -> Result<(), DbError> {
-    make_partitions(&jobs.pool, jobs.clock.now()).await
+    make_partitions(&jobs.tracks, jobs.clock.now()).await
 }
 
 /// Makes the partitions around now; also called before ingest begins.

@@ -9,5 +9,5 @@ use crate::db::{DbError, quarantine};
 const KEPT: TimeDelta = TimeDelta::days(90);
 
 pub(super) async fn expire(jobs: &Jobs) -> Result<(), DbError> {
-    quarantine::expire(&jobs.pool, jobs.clock.now() - KEPT).await
+    quarantine::expire(&jobs.tracks, jobs.clock.now() - KEPT).await
 }

@@ -2,6 +2,7 @@
 
 pub mod cached;
 pub mod gate;
+pub mod health;
 mod limits;
 mod packet;
 pub mod register;
