@@ -7,6 +7,9 @@
 
 mod devices;
 mod http;
+mod layers;
 mod openapi;
+mod postgres;
 mod schema;
+mod states;
 mod world;

@@ -64,8 +64,10 @@ impl World {
 
     fn on(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut settings = Settings::default();
-        settings.data_dir = folder.path().to_owned();
+        let mut settings = Settings {
+            data_dir: folder.path().to_owned(),
+            ..Settings::default()
+        };
         settings.database.url = url_of(name);
         settings.database.max_connections = 8;
         settings.http.listen = loopback();
