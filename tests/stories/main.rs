@@ -1,0 +1,8 @@
+//! Stories across processes: the built programs, a real database, a wire that can be cut. Each test is one sentence; none looks inside a program.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod kills;
+mod revocation;
+mod settings;
+mod world;
