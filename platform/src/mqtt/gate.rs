@@ -1,54 +1,52 @@
-//! The gate: accepts connections, admits devices, keeps one session a device. Owns its accept loops; nothing a peer does ends them.
+//! The gate: accepts connections and brings them to the door, TLS or plain. Owns its accept loops; nothing a peer does ends them.
 
-use std::{
-    collections::HashMap,
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use furrow_protocol::frame::Device;
+use rumqttc::mqttbytes::v4::ConnectReturnCode;
 use rustls::ServerConfig;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, mpsc},
-    time::{Instant, timeout},
+    sync::mpsc,
+    time::{interval, sleep, timeout},
 };
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    limits::{Limits, Seat},
+    bus::Bus,
+    door::{Door, HANDSHAKE, refused},
+    limits::{Limits, Seat, Silent},
+    operator::{Operator, Operators},
+    packet::Packets,
+    presence::Presence,
     register::Register,
-    session::{self, Session},
     tls,
 };
 use crate::ingest::arrival::Arrivals;
 
-/// A handshake, or a CONNECT, takes at most so long.
-pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
-/// A TLS socket may say nothing for so long.
+/// A socket may say nothing for so long.
 const SILENCE: Duration = Duration::from_secs(5);
-/// Handshakes at once.
-const HANDSHAKES: usize = 256;
-/// Take-overs of one identity in a minute beyond which it must have been copied.
-const TAKE_OVERS: usize = 5;
-/// How long others of a copied identity are turned away.
-const CLONED: Duration = Duration::from_secs(60);
-const MINUTE: Duration = Duration::from_secs(60);
+/// How often the register is asked about running sessions; with the register's own refreshing this
+/// ends the sessions of a revoked device well within 30 s.
+const REVOKED: Duration = Duration::from_secs(5);
+/// How long a closing gate waits for its sessions.
+const CLOSING: Duration = Duration::from_secs(5);
+/// First byte of a TLS record that holds a ClientHello.
+const TLS_HANDSHAKE: u8 = 0x16;
+/// First byte of CONNECT.
+const MQTT_CONNECT: u8 = 0x10;
 
 /// What the gate needs.
 pub struct GateSettings {
-    /// Plain MQTT; loopback only.
+    /// Plain MQTT; loopback only. Port 0 for any.
     pub listen: Option<SocketAddr>,
     /// MQTT over TLS.
     pub tls: Option<(SocketAddr, Arc<ServerConfig>)>,
     /// Most connections.
     pub max_connections: usize,
-    /// Most connections of one address.
+    /// Most connections of one address (of one /64 of IPv6).
     pub max_per_address: usize,
 }
 
@@ -63,31 +61,11 @@ pub enum GateError {
     Exposed(SocketAddr),
 }
 
-/// The gate's shared state.
-pub(super) struct Door {
-    pub register: Arc<dyn Register>,
-    pub arrivals: Arrivals,
-    pub states: mpsc::Sender<(Device, Bytes)>,
-    sessions: Mutex<HashMap<u32, Arc<Session>>>,
-    take_overs: Mutex<HashMap<u32, TakeOvers>>,
-    limits: Arc<Limits>,
-    handshakes: Semaphore,
-    max_connections: usize,
-    max_per_address: usize,
-    shutdown: CancellationToken,
-}
-
-#[derive(Debug, Default)]
-struct TakeOvers {
-    recent: Vec<Instant>,
-    cloned_until: Option<Instant>,
-}
-
 /// The bound gate.
 pub struct Gate {
     plain: Option<TcpListener>,
     tls: Option<(TcpListener, TlsAcceptor)>,
-    door: Arc<Door>,
+    door: Door,
 }
 
 impl Gate {
@@ -116,19 +94,16 @@ impl Gate {
             Some((address, config)) => Some((listen(address).await?, TlsAcceptor::from(config))),
             None => None,
         };
-        let door = Arc::new(Door {
-            register,
-            arrivals,
-            states,
-            sessions: Mutex::default(),
-            take_overs: Mutex::default(),
-            limits: Arc::default(),
-            handshakes: Semaphore::new(HANDSHAKES),
-            max_connections: settings.max_connections,
-            max_per_address: settings.max_per_address,
-            shutdown: CancellationToken::new(),
-        });
+        let limits = Limits::new(settings.max_connections, settings.max_per_address);
+        let door = Door::new(register, arrivals, states, limits);
         Ok(Self { plain, tls, door })
+    }
+
+    /// Lets operators in too, to read from the bus.
+    #[must_use]
+    pub fn with_operators(mut self, operators: Vec<Operator>, bus: Arc<Bus>) -> Self {
+        self.door.operators = Some(Operators::new(operators, bus));
+        self
     }
 
     /// Where plain MQTT listens.
@@ -143,184 +118,163 @@ impl Gate {
         self.tls.as_ref().and_then(|(l, _)| l.local_addr().ok())
     }
 
-    /// Accepts until `shutdown`, then ends every session.
+    /// Which devices have a session, as changes to be taken.
+    #[must_use]
+    pub fn presence(&self) -> Arc<Presence> {
+        Arc::clone(&self.door.presence)
+    }
+
+    /// Accepts until `shutdown`, then ends every session and returns when all are gone.
     pub async fn run(self, shutdown: CancellationToken) {
         let Self { plain, tls, door } = self;
-        tokio::join!(
-            async {
-                if let Some(listener) = plain {
-                    accept(&listener, &shutdown, &door, |door, stream, seat| {
-                        plain_socket(door, stream, seat)
-                    })
-                    .await;
-                }
-            },
-            async {
-                if let Some((listener, acceptor)) = tls {
-                    let serve =
-                        |door, stream, seat| tls_socket(door, stream, seat, acceptor.clone());
-                    accept(&listener, &shutdown, &door, serve).await;
-                }
-            }
-        );
+        let door = Arc::new(door);
+        // Every connection holds one: when the last is gone, nothing arrives any more.
+        let (alive, mut all_gone) = mpsc::channel::<()>(1);
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = watch_revocations(&door) => {}
+            () = async {
+                let Some(listener) = plain else { return std::future::pending().await };
+                let alive = alive.clone();
+                accept(&listener, &door, |door, stream, peer| {
+                    tokio::spawn(held(alive.clone(), plain_socket(door, stream, peer)));
+                }).await;
+            } => {}
+            () = async {
+                let Some((listener, acceptor)) = tls else { return std::future::pending().await };
+                let alive = alive.clone();
+                accept(&listener, &door, |door, stream, peer| {
+                    let acceptor = acceptor.clone();
+                    tokio::spawn(held(alive.clone(), tls_socket(door, stream, peer, acceptor)));
+                }).await;
+            } => {}
+        }
+        drop(alive);
         door.shutdown.cancel();
+        door.end_all();
+        if timeout(CLOSING, all_gone.recv()).await.is_err() {
+            tracing::warn!("gate.closing_slow");
+        }
     }
 }
 
-async fn accept<F>(
-    listener: &TcpListener,
-    shutdown: &CancellationToken,
-    door: &Arc<Door>,
-    serve: impl Fn(Arc<Door>, TcpStream, Seat) -> F,
-) where
-    F: Future<Output = ()> + Send + 'static,
-{
+async fn held(alive: mpsc::Sender<()>, connection: impl Future<Output = ()>) {
+    connection.await;
+    drop(alive);
+}
+
+async fn watch_revocations(door: &Door) {
+    let mut timer = interval(REVOKED);
     loop {
-        let accepted = tokio::select! {
-            () = shutdown.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
+        timer.tick().await;
+        door.end_revoked();
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    door: &Arc<Door>,
+    serve: impl Fn(Arc<Door>, TcpStream, SocketAddr),
+) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let _ = stream.set_nodelay(true);
+                serve(Arc::clone(door), stream, peer);
+            }
             Err(error) => {
-                // Out of file descriptors, or a peer that is gone already: neither ends the door.
+                // Out of file descriptors, or a peer that is gone already: neither ends the loop.
                 metrics::counter!("furrow_gate_accept_errors_total").increment(1);
                 tracing::warn!(error = %error, "gate.accept");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                continue;
+                door.limits.oldest_silent_goes();
+                sleep(Duration::from_millis(20)).await;
             }
-        };
-        let Some(seat) = door
-            .limits
-            .seat(peer.ip(), door.max_connections, door.max_per_address)
-        else {
-            metrics::counter!("furrow_gate_refused_total", "reason" => "full").increment(1);
-            continue;
-        };
-        let _ = stream.set_nodelay(true);
-        tokio::spawn(serve(Arc::clone(door), stream, seat));
+        }
     }
 }
 
-async fn plain_socket(door: Arc<Door>, stream: TcpStream, seat: Seat) {
-    converse(&door, stream, None, &seat).await;
+/// Waits, apart from all others, until the socket says something; None unless it begins as it must.
+/// Only then it gets a seat, so that sockets that say nothing take none from a device.
+async fn first_byte(door: &Door, stream: &TcpStream, must: u8) -> Option<Silent> {
+    let silent = door.limits.silent();
+    let mut first = [0; 1];
+    let spoke = tokio::select! {
+        () = door.shutdown.cancelled() => return None,
+        () = silent.go.notified() => None,
+        peeked = timeout(SILENCE, stream.peek(&mut first)) => match peeked {
+            Ok(Ok(1)) => Some(first[0]),
+            _ => None,
+        },
+    };
+    match spoke {
+        Some(first) if first == must => Some(silent),
+        Some(_) => {
+            refused("first_byte");
+            None
+        }
+        None => {
+            refused("silent");
+            None
+        }
+    }
 }
 
-async fn tls_socket(door: Arc<Door>, stream: TcpStream, seat: Seat, acceptor: TlsAcceptor) {
-    // A permit is taken at the first byte only: sockets that say nothing hold up nobody.
-    let silent = door.limits.silent();
-    let mut first_byte = [0; 1];
-    let spoke = tokio::select! {
-        () = silent.gone.cancelled() => false,
-        first = timeout(SILENCE, stream.peek(&mut first_byte)) => matches!(first, Ok(Ok(1))),
+async fn plain_socket(door: Arc<Door>, stream: TcpStream, peer: SocketAddr) {
+    let Some(silent) = first_byte(&door, &stream, MQTT_CONNECT).await else {
+        return;
+    };
+    let Some(seat) = door.limits.seat(peer.ip()) else {
+        // It keeps its place among the silent while it is told so.
+        refused("full");
+        Packets::new(stream)
+            .refuse(ConnectReturnCode::ServiceUnavailable)
+            .await;
+        return drop(silent);
     };
     drop(silent);
-    if !spoke {
-        metrics::counter!("furrow_gate_refused_total", "reason" => "silent").increment(1);
-        return;
-    }
-    let handshake = timeout(HANDSHAKE, async {
-        let _permit = door.handshakes.acquire().await.ok()?;
-        acceptor.accept(stream).await.ok()
-    });
-    let Ok(Some(stream)) = handshake.await else {
-        metrics::counter!("furrow_gate_refused_total", "reason" => "handshake").increment(1);
+    door.converse(stream, None).await;
+    drop(seat);
+}
+
+async fn tls_socket(door: Arc<Door>, stream: TcpStream, peer: SocketAddr, acceptor: TlsAcceptor) {
+    let Some(silent) = first_byte(&door, &stream, TLS_HANDSHAKE).await else {
         return;
     };
+    let seat = door.limits.seat(peer.ip());
+    drop(silent);
+    let Some(seat) = seat else {
+        return refused("full");
+    };
+    let Some((stream, key)) = handshake(&door, stream, &acceptor, &seat).await else {
+        return refused("handshake");
+    };
+    Box::pin(door.converse(stream, key)).await;
+    drop(seat);
+}
+
+/// The stream after its handshake, and the Ed25519 key of the certificate that the peer has shown.
+async fn handshake(
+    door: &Door,
+    stream: TcpStream,
+    acceptor: &TlsAcceptor,
+    _seat: &Seat,
+) -> Option<(Box<TlsStream<TcpStream>>, Option<[u8; 32]>)> {
+    let place = door.limits.handshake(HANDSHAKE).await?;
+    let stream = tokio::select! {
+        () = door.shutdown.cancelled() => return None,
+        () = place.go.notified() => return None,
+        accepted = timeout(HANDSHAKE, acceptor.accept(stream)) => accepted.ok()?.ok()?,
+    };
+    drop(place);
     let certificate = stream
         .get_ref()
         .1
         .peer_certificates()
         .and_then(<[_]>::first);
-    let shown = certificate.map(tls::ed25519_key);
-    match shown {
-        Some(None) => {
-            metrics::counter!("furrow_gate_refused_total", "reason" => "certificate").increment(1)
-        }
-        Some(Some(key)) => converse(&door, stream, Some(key), &seat).await,
-        None => converse(&door, stream, None, &seat).await,
-    }
-}
-
-async fn converse<S>(door: &Arc<Door>, stream: S, key: Option<[u8; 32]>, _seat: &Seat)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send,
-{
-    tokio::select! {
-        () = door.shutdown.cancelled() => {}
-        () = session::run(door, stream, key) => {}
-    }
-}
-
-/// Whether a device may take its place.
-pub(super) enum Entry {
-    /// It has it.
-    In(Arc<Session>),
-    /// Its identity is used by several boxes: the running one stays.
-    Cloned,
-}
-
-impl Door {
-    /// Ends the device's former session and puts the new one in its place.
-    pub(super) async fn enter(&self, device: Device) -> Entry {
-        let session = Arc::new(Session::new(device));
-        let former = self
-            .sessions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&device.0)
-            .cloned();
-        if let Some(former) = former {
-            if self.cloned(device) {
-                return Entry::Cloned;
-            }
-            former.end.cancel();
-            // The old one ends first, so that no frame of it comes after the new one's.
-            let _ = timeout(Duration::from_secs(5), former.gone.cancelled()).await;
-        }
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(raced) = sessions.insert(device.0, Arc::clone(&session)) {
-            raced.end.cancel();
-        }
-        metrics::gauge!("furrow_gate_sessions").increment(1.0);
-        Entry::In(session)
-    }
-
-    fn cloned(&self, device: Device) -> bool {
-        let now = Instant::now();
-        let mut all = self
-            .take_overs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, t| {
-            t.cloned_until.is_some_and(|until| until > now)
-                || t.recent.last().is_some_and(|at| now - *at < MINUTE)
-        });
-        let of = all.entry(device.0).or_default();
-        if of.cloned_until.is_some_and(|until| until > now) {
-            return true;
-        }
-        of.recent.retain(|at| now - *at < MINUTE);
-        of.recent.push(now);
-        if of.recent.len() > TAKE_OVERS {
-            of.cloned_until = Some(now + CLONED);
-            metrics::counter!("furrow_gate_cloned_total").increment(1);
-            tracing::error!(device = device.0, "gate.cloned");
-            return true;
-        }
-        false
-    }
-
-    /// The session is over.
-    pub(super) fn leave(&self, session: &Arc<Session>) {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if sessions
-            .get(&session.device.0)
-            .is_some_and(|s| Arc::ptr_eq(s, session))
-        {
-            sessions.remove(&session.device.0);
-        }
-        session.gone.cancel();
-        metrics::gauge!("furrow_gate_sessions").decrement(1.0);
-    }
+    let key = match certificate {
+        None => None,
+        // A certificate without an Ed25519 key is no device's, whoever signed it.
+        Some(certificate) => Some(tls::ed25519_key(certificate)?),
+    };
+    Some((Box::new(stream), key))
 }

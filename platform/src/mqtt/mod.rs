@@ -1,10 +1,15 @@
 //! The machine door: where devices come in. Never stores a frame and never acknowledges one that is not stored.
 
+pub mod bus;
 pub mod cached;
+mod door;
 pub mod gate;
 pub mod health;
 mod limits;
+pub mod operator;
 mod packet;
+pub mod presence;
 pub mod register;
 mod session;
+mod talk;
 pub mod tls;

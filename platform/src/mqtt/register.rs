@@ -28,6 +28,6 @@ pub trait Register: Send + Sync {
         device: Device,
         token: &'a [u8],
     ) -> Boxed<'a, Result<Device, Refusal>>;
-    /// Whether the device has been turned away since; asked for each session every 10 s.
+    /// Whether the device has been turned away since; asked for each session every 5 s, so it must not block.
     fn revoked(&self, device: Device) -> bool;
 }

@@ -9,7 +9,7 @@ use std::{
 use rustls::{
     RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
-    server::WebPkiClientVerifier,
+    server::{NoServerSessionStorage, WebPkiClientVerifier},
 };
 use thiserror::Error;
 use x509_parser::prelude::FromDer as _;
@@ -73,7 +73,9 @@ impl TlsFiles {
             .with_client_cert_verifier(verifier)
             .with_single_cert(certificates(&self.certificate)?, self.key()?)?;
         config.max_early_data_size = 0;
-        config.send_tls13_tickets = 1;
+        // No resumption: each connection shows its certificate, and its dates are looked at.
+        config.send_tls13_tickets = 0;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(Arc::new(config))
     }
 
