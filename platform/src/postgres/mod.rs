@@ -3,7 +3,7 @@
 use std::{
     fs, io,
     net::TcpListener,
-    os::unix::fs::{PermissionsExt as _, chown},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown, symlink},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -80,6 +80,10 @@ impl PrivatePostgres {
         let folder = folder
             .canonicalize()
             .map_err(io_error(format!("find {}", folder.display())))?;
+        let folder = match owner {
+            Some((uid, _)) => reachable(&folder, uid)?,
+            None => folder,
+        };
         let mut server = Self {
             bin,
             folder,
@@ -96,6 +100,7 @@ impl PrivatePostgres {
                 return Ok(server);
             }
         }
+        server.clear_stale_lock()?;
         server.launch()?;
         Ok(server)
     }
@@ -142,7 +147,7 @@ impl PrivatePostgres {
         self.cluster().display().to_string()
     }
 
-    /// The unprivileged user must reach the folder through its parents and own it.
+    /// The unprivileged user owns the folder; nobody else looks into it.
     fn own_folder(&self) -> Result<(), PostgresError> {
         let Some((uid, gid)) = self.owner else {
             return Ok(());
@@ -151,18 +156,8 @@ impl PrivatePostgres {
             "give {} to the server's user",
             self.folder.display()
         )))?;
-        for parent in self.folder.ancestors().skip(1) {
-            let Ok(meta) = fs::metadata(parent) else {
-                continue;
-            };
-            let mode = meta.permissions().mode();
-            if mode & 0o001 == 0 {
-                fs::set_permissions(parent, fs::Permissions::from_mode(mode | 0o001)).map_err(
-                    io_error(format!("open {} for passing through", parent.display())),
-                )?;
-            }
-        }
-        Ok(())
+        fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o700))
+            .map_err(io_error(format!("close {}", self.folder.display())))
     }
 
     fn init(&self) -> Result<(), PostgresError> {
@@ -257,14 +252,40 @@ impl PrivatePostgres {
         }
     }
 
-    /// The port of a live server on this folder: its lock file names a process that exists.
+    /// The port of a live server on this folder: its lock file names a process that is PostgreSQL
+    /// and works in this folder. A number that another process got since does not fool it.
     fn running_port(&self) -> Option<u16> {
         let pid: i32 = self.lock_line(0)?.parse().ok()?;
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-        if !name.trim().starts_with("postgres") && !name.trim().starts_with("postmaster") {
-            return None;
+        let server = name.starts_with("postgres") || name.starts_with("postmaster");
+        let here = fs::read_link(format!("/proc/{pid}/cwd")).ok()? == self.cluster();
+        (server && here).then(|| self.lock_line(3)?.parse().ok())?
+    }
+
+    /// After a server died its children live on for a moment, and no other may begin before they are
+    /// gone. When nobody works in the folder, a lock file that is still there names nobody.
+    fn clear_stale_lock(&self) -> Result<(), PostgresError> {
+        let lock = self.cluster().join("postmaster.pid");
+        let begin = Instant::now();
+        while lock.exists() && begin.elapsed() < PATIENCE {
+            if !self.somebody_works_here() {
+                return fs::remove_file(&lock).map_err(io_error("remove a stale postmaster.pid"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
         }
-        self.lock_line(3)?.parse().ok()
+        Ok(())
+    }
+
+    /// PostgreSQL's processes work in the data folder. Those of other users cannot be asked, but are
+    /// not this folder's either.
+    fn somebody_works_here(&self) -> bool {
+        let cluster = self.cluster();
+        let Ok(processes) = fs::read_dir("/proc") else {
+            return false;
+        };
+        processes.filter_map(Result::ok).any(|process| {
+            fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == cluster)
+        })
     }
 
     fn lock_line(&self, line: usize) -> Option<String> {
@@ -334,6 +355,34 @@ fn tempfile_in(folder: &Path, program: &str) -> Result<(PathBuf, fs::File), Post
     let path = folder.join(format!(".{program}.{}.out", std::process::id()));
     let file = fs::File::create(&path).map_err(io_error(format!("write {}", path.display())))?;
     Ok((path, file))
+}
+
+/// Where the server's user can work: the folder itself, or, where a folder above is closed to others
+/// (as `/root` is), one outside of which the folder keeps a link. Folders above are left as they are.
+fn reachable(folder: &Path, uid: u32) -> Result<PathBuf, PostgresError> {
+    let closed = folder.ancestors().skip(1).any(|above| {
+        fs::metadata(above).is_ok_and(|meta| {
+            let bit = if meta.uid() == uid { 0o100 } else { 0o001 };
+            meta.permissions().mode() & bit == 0
+        })
+    });
+    if !closed {
+        return Ok(folder.to_owned());
+    }
+    let link = folder.join("elsewhere");
+    if let Ok(outside) = link.canonicalize() {
+        return Ok(outside);
+    }
+    let name = u64::from_be_bytes(crate::ids::secret());
+    let outside = PathBuf::from(format!("/var/tmp/furrow-{name:016x}"));
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&outside)
+        .map_err(io_error(format!("make {}", outside.display())))?;
+    // A link to a folder that is gone is of no use.
+    let _ = fs::remove_file(&link);
+    symlink(&outside, &link).map_err(io_error(format!("link {}", link.display())))?;
+    Ok(outside)
 }
 
 fn bin_folder() -> Result<PathBuf, PostgresError> {

@@ -104,3 +104,24 @@ async fn a_private_database_is_durable_and_survives_its_parent_its_own_death_and
     drop(last);
     wait_until("the server is stopped", || async { !alive(pid) }).await;
 }
+
+#[tokio::test]
+async fn a_folder_behind_a_closed_one_keeps_its_data_elsewhere_and_opens_nothing() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let closed = tempfile::tempdir().unwrap();
+    let mode = || fs::metadata(closed.path()).unwrap().permissions().mode() & 0o777;
+    fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let folder = closed.path().join("data");
+    let first = start(&folder);
+    let pid = first.pid().unwrap();
+    assert_eq!(mode(), 0o700, "the folder above is left as it is");
+    std::mem::forget(first);
+    let second = start(&folder);
+    assert_eq!(second.pid(), Some(pid), "the same data are found again");
+    drop(second);
+    // Only root has to go elsewhere.
+    if let Ok(elsewhere) = folder.join("elsewhere").canonicalize() {
+        fs::remove_dir_all(elsewhere).unwrap();
+    }
+}
