@@ -71,10 +71,11 @@ bench: ## Times and results of the core; sizes of the wire format
 	$(CARGO) bench -j $(JOBS) -p furrow-protocol -p furrow-domain
 
 .PHONY: fuzz
-fuzz: ## Fuzz the decoder (needs nightly Rust and cargo-fuzz; SECONDS_EACH=60)
-	@command -v cargo-fuzz >/dev/null || { echo "cargo-fuzz is missing: cargo install cargo-fuzz --locked"; exit 1; }
-	cd protocol/fuzz && for target in $$(cargo +nightly fuzz list); do \
-	  cargo +nightly fuzz run $$target -- -max_total_time=$${SECONDS_EACH:-60}; done
+fuzz: ## Fuzz the decoders: ours for SECONDS_EACH (60), then libFuzzer if cargo-fuzz is installed
+	FURROW_FUZZ_SECONDS=$${SECONDS_EACH:-60} $(CARGO) test -j $(JOBS) -p furrow-protocol --test hostile -- --nocapture
+	@command -v cargo-fuzz >/dev/null || { echo "no libFuzzer: cargo install cargo-fuzz --locked"; exit 0; }; \
+	cd protocol/fuzz && export RUSTC_BOOTSTRAP=1 && for target in $$(cargo fuzz list); do \
+	  cargo fuzz run $$target -- -max_total_time=$${SECONDS_EACH:-60}; done
 
 .PHONY: package
 package: ## The agent as it is shipped: small, stripped
