@@ -1,5 +1,6 @@
 //! The pure core: geometry, tracks, fieldwork, evidence. No I/O, no async, no clock; the same facts from the same input everywhere.
 
+pub mod evidence;
 pub mod fieldwork;
 pub mod geo;
 pub mod track;
