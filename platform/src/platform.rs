@@ -303,10 +303,8 @@ async fn databases(settings: &Settings, clock: &dyn Clock) -> anyhow::Result<Dat
         .context("database.telemetry_url")?;
     usable(schema).context("database.telemetry_url")?;
     let skew_ms = jobs::skew_ms(&pool, clock).await.context("clock")?;
-    if clocks_agree(skew_ms).is_err() {
-        // Readiness says no until they agree; devices' frames are safe with the devices.
-        tracing::error!(skew_ms, "serve.clocks_apart");
-    }
+    // If they are too far apart readiness says no until they agree; frames are safe with the devices.
+    jobs::note_skew(skew_ms);
     jobs::make_partitions(&tracks, clock.now())
         .await
         .context("partitions")?;

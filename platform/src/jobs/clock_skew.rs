@@ -22,18 +22,23 @@ pub async fn skew_ms(pool: &Pool, clock: &dyn Clock) -> Result<i64, DbError> {
     Ok(((before - database) + (after - database)).num_milliseconds() / 2)
 }
 
+/// Puts a difference, ms, where operators look: metrics, and an alarm in the log.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a difference of clocks for a gauge"
 )]
+pub fn note_skew(skew_ms: i64) {
+    let alarm = skew_ms.abs() > ALARM_MS;
+    metrics::gauge!("furrow_clock_skew_ms").set(skew_ms as f64);
+    metrics::gauge!("furrow_clock_skew_alarm").set(if alarm { 1.0 } else { 0.0 });
+    if alarm {
+        tracing::error!(skew_ms, "job.clock_skew");
+    }
+}
+
 pub(super) async fn measure(jobs: &Jobs) -> Result<(), DbError> {
     let skew = skew_ms(&jobs.pool, &*jobs.clock).await?;
     jobs.clock_skew_ms.store(skew, Ordering::Relaxed);
-    metrics::gauge!("furrow_clock_skew_ms").set(skew as f64);
-    let alarm = skew.abs() > ALARM_MS;
-    metrics::gauge!("furrow_clock_skew_alarm").set(if alarm { 1.0 } else { 0.0 });
-    if alarm {
-        tracing::error!(skew_ms = skew, "job.clock_skew");
-    }
+    note_skew(skew);
     Ok(())
 }

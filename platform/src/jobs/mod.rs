@@ -14,7 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{clock::Clock, db::Pool};
 
-pub use {clock_skew::skew_ms, partitions::make_partitions};
+pub use {
+    clock_skew::{note_skew, skew_ms},
+    partitions::make_partitions,
+};
 
 /// What jobs need.
 #[derive(Clone)]

@@ -5,6 +5,7 @@
     reason = "a test that cannot go on ends there"
 )]
 
+mod commands;
 mod devices;
 mod http;
 mod layers;
@@ -12,4 +13,5 @@ mod openapi;
 mod postgres;
 mod schema;
 mod states;
+mod tls;
 mod world;
