@@ -10,7 +10,10 @@ use uuid::Uuid;
 
 use super::authority::{Authority, AuthorityError};
 use crate::{
-    db::{self, DbError, Pool, devices::NewDevice},
+    db::{
+        self, DbError, Pool,
+        devices::{CodeRow, NewDevice},
+    },
     ids,
 };
 
@@ -153,7 +156,7 @@ pub async fn enrol(
         Some(code) => db::devices::lock_code(&mut tx, &hash(code.as_bytes()), now).await?,
         None => None,
     };
-    let (Some(code), Some((code_id, machine))) = (code, known) else {
+    let (Some(code), Some(CodeRow { id, machine_id })) = (code, known) else {
         db::devices::insert_failure(&mut tx, address, now).await?;
         tx.commit().await?;
         metrics::counter!("furrow_enrolments_total", "outcome" => "unknown_code").increment(1);
@@ -165,8 +168,8 @@ pub async fn enrol(
         public_key: &request.public_key,
         token_hash: &hash(&token),
         request: &evidence,
-        code: code_id,
-        machine,
+        code: id,
+        machine: machine_id,
         now,
     };
     let number = db::devices::insert(&mut tx, &new).await.map_err(|error| {
@@ -180,7 +183,7 @@ pub async fn enrol(
     let certificate_pem = authority.device_certificate(device, &request.public_key, now)?;
     tx.commit().await?;
     metrics::counter!("furrow_enrolments_total", "outcome" => "enrolled").increment(1);
-    tracing::info!(device, machine = %machine, "app.devices.enrolled");
+    tracing::info!(device, machine = %machine_id, "app.devices.enrolled");
     Ok(Enrolled {
         device,
         token: hex(&token),

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::DbError;
 
 /// A device of the register.
-#[derive(Debug, Clone, sqlx::FromRow)]
+#[derive(Debug, Clone)]
 pub struct DeviceRow {
     /// Short number.
     pub number: i32,
@@ -22,7 +22,7 @@ pub struct DeviceRow {
 }
 
 /// A device as lists show it.
-#[derive(Debug, Clone, sqlx::FromRow)]
+#[derive(Debug, Clone)]
 pub struct DeviceListRow {
     /// Short number.
     pub number: i32,
@@ -45,11 +45,12 @@ pub async fn changed_since(
     pool: &PgPool,
     since: Option<DateTime<Utc>>,
 ) -> Result<Vec<DeviceRow>, DbError> {
-    sqlx::query_as(
-        "select number, public_key, token_hash, revoked_at is not null as revoked from devices
-         where $1::timestamptz is null or changed_at >= $1",
+    sqlx::query_as!(
+        DeviceRow,
+        r#"select number, public_key, token_hash, revoked_at is not null as "revoked!" from devices
+           where $1::timestamptz is null or changed_at >= $1"#,
+        since,
     )
-    .bind(since)
     .fetch_all(pool)
     .await
 }
@@ -58,10 +59,12 @@ pub async fn changed_since(
 ///
 /// Errors: the database.
 pub async fn by_number(pool: &PgPool, number: i32) -> Result<Option<DeviceRow>, DbError> {
-    sqlx::query_as(
-        "select number, public_key, token_hash, revoked_at is not null as revoked from devices where number = $1",
+    sqlx::query_as!(
+        DeviceRow,
+        r#"select number, public_key, token_hash, revoked_at is not null as "revoked!" from devices
+           where number = $1"#,
+        number,
     )
-    .bind(number)
     .fetch_optional(pool)
     .await
 }
@@ -70,10 +73,12 @@ pub async fn by_number(pool: &PgPool, number: i32) -> Result<Option<DeviceRow>, 
 ///
 /// Errors: the database.
 pub async fn by_key(pool: &PgPool, key: &[u8]) -> Result<Option<DeviceRow>, DbError> {
-    sqlx::query_as(
-        "select number, public_key, token_hash, revoked_at is not null as revoked from devices where public_key = $1",
+    sqlx::query_as!(
+        DeviceRow,
+        r#"select number, public_key, token_hash, revoked_at is not null as "revoked!" from devices
+           where public_key = $1"#,
+        key,
     )
-    .bind(key)
     .fetch_optional(pool)
     .await
 }
@@ -82,14 +87,16 @@ pub async fn by_key(pool: &PgPool, key: &[u8]) -> Result<Option<DeviceRow>, DbEr
 ///
 /// Errors: the database.
 pub async fn list(pool: &PgPool, now: DateTime<Utc>) -> Result<Vec<DeviceListRow>, DbError> {
-    sqlx::query_as(
-        "select d.number, d.enrolled_at, d.revoked_at, d.revoke_reason, m.id as machine_id, m.name as machine
-         from devices d
-         left join device_bindings b on b.device = d.number and b.during @> $1
-         left join machines m on m.id = b.machine_id
-         order by d.number",
+    sqlx::query_as!(
+        DeviceListRow,
+        r#"select d.number, d.enrolled_at, d.revoked_at, d.revoke_reason,
+                  m.id as "machine_id?", m.name as "machine?"
+           from devices d
+           left join device_bindings b on b.device = d.number and b.during @> $1::timestamptz
+           left join machines m on m.id = b.machine_id
+           order by d.number"#,
+        now,
     )
-    .bind(now)
     .fetch_all(pool)
     .await
 }
@@ -103,12 +110,15 @@ pub async fn revoke(
     reason: &str,
     now: DateTime<Utc>,
 ) -> Result<bool, DbError> {
-    let done = sqlx::query("update devices set revoked_at = $2, revoke_reason = $3, changed_at = $2 where number = $1 and revoked_at is null")
-        .bind(number)
-        .bind(now)
-        .bind(reason)
-        .execute(pool)
-        .await?;
+    let done = sqlx::query!(
+        "update devices set revoked_at = $2, revoke_reason = $3, changed_at = $2
+         where number = $1 and revoked_at is null",
+        number,
+        now,
+        reason,
+    )
+    .execute(pool)
+    .await?;
     Ok(done.rows_affected() == 1)
 }
 
@@ -123,14 +133,17 @@ pub async fn insert_machine(
     width_cm: i32,
     now: DateTime<Utc>,
 ) -> Result<(), DbError> {
-    sqlx::query("insert into machines (id, name, machine_type, working_width_cm, created_at) values ($1, $2, $3, $4, $5)")
-        .bind(id)
-        .bind(name)
-        .bind(machine_type)
-        .bind(width_cm)
-        .bind(now)
-        .execute(pool)
-        .await?;
+    sqlx::query!(
+        "insert into machines (id, name, machine_type, working_width_cm, created_at)
+         values ($1, $2, $3, $4, $5)",
+        id,
+        name,
+        machine_type,
+        width_cm,
+        now,
+    )
+    .execute(pool)
+    .await?;
     Ok(())
 }
 
@@ -138,10 +151,12 @@ pub async fn insert_machine(
 ///
 /// Errors: the database.
 pub async fn machine_exists(pool: &PgPool, id: Uuid) -> Result<bool, DbError> {
-    sqlx::query_scalar("select exists (select 1 from machines where id = $1)")
-        .bind(id)
-        .fetch_one(pool)
-        .await
+    sqlx::query_scalar!(
+        r#"select exists (select 1 from machines where id = $1) as "exists!""#,
+        id,
+    )
+    .fetch_one(pool)
+    .await
 }
 
 /// Keeps a code's hash.
@@ -154,14 +169,17 @@ pub async fn insert_code(
     now: DateTime<Utc>,
     expires_at: DateTime<Utc>,
 ) -> Result<(), DbError> {
-    sqlx::query("insert into enrolment_codes (id, code_hash, machine_id, created_at, expires_at) values ($1, $2, $3, $4, $5)")
-        .bind(crate::ids::new_id(now))
-        .bind(hash)
-        .bind(machine)
-        .bind(now)
-        .bind(expires_at)
-        .execute(pool)
-        .await?;
+    sqlx::query!(
+        "insert into enrolment_codes (id, code_hash, machine_id, created_at, expires_at)
+         values ($1, $2, $3, $4, $5)",
+        crate::ids::new_id(now),
+        hash,
+        machine,
+        now,
+        expires_at,
+    )
+    .execute(pool)
+    .await?;
     Ok(())
 }
 
@@ -173,11 +191,12 @@ pub async fn failures_since(
     address: IpAddr,
     since: DateTime<Utc>,
 ) -> Result<i64, DbError> {
-    sqlx::query_scalar(
-        "select count(*) from enrolment_failures where address = $1::text::inet and failed_at > $2",
+    sqlx::query_scalar!(
+        r#"select count(*) as "count!" from enrolment_failures
+           where address = $1::text::inet and failed_at > $2"#,
+        address.to_string(),
+        since,
     )
-    .bind(address.to_string())
-    .bind(since)
     .fetch_one(on)
     .await
 }
@@ -186,10 +205,12 @@ pub async fn failures_since(
 ///
 /// Errors: the database.
 pub async fn lock_address(tx: &mut PgConnection, address: IpAddr) -> Result<(), DbError> {
-    sqlx::query("select pg_advisory_xact_lock(hashtextextended('furrow.enrol ' || $1, 0))")
-        .bind(address.to_string())
-        .execute(tx)
-        .await?;
+    sqlx::query!(
+        "select pg_advisory_xact_lock(hashtextextended('furrow.enrol ' || $1::text, 0))",
+        address.to_string(),
+    )
+    .execute(tx)
+    .await?;
     Ok(())
 }
 
@@ -197,10 +218,12 @@ pub async fn lock_address(tx: &mut PgConnection, address: IpAddr) -> Result<(), 
 ///
 /// Errors: the database.
 pub async fn expire_failures(pool: &PgPool, before: DateTime<Utc>) -> Result<(), DbError> {
-    sqlx::query("delete from enrolment_failures where failed_at < $1")
-        .bind(before)
-        .execute(pool)
-        .await?;
+    sqlx::query!(
+        "delete from enrolment_failures where failed_at < $1",
+        before
+    )
+    .execute(pool)
+    .await?;
     Ok(())
 }
 
@@ -212,28 +235,40 @@ pub async fn insert_failure(
     address: IpAddr,
     now: DateTime<Utc>,
 ) -> Result<(), DbError> {
-    sqlx::query("insert into enrolment_failures (address, failed_at) values ($1::text::inet, $2)")
-        .bind(address.to_string())
-        .bind(now)
-        .execute(tx)
-        .await?;
+    sqlx::query!(
+        "insert into enrolment_failures (address, failed_at) values ($1::text::inet, $2)",
+        address.to_string(),
+        now,
+    )
+    .execute(tx)
+    .await?;
     Ok(())
 }
 
-/// The machine of a code that can be used now; the row is locked.
+/// A code that can be used now.
+#[derive(Debug, Clone, Copy)]
+pub struct CodeRow {
+    /// Its id.
+    pub id: Uuid,
+    /// The machine that it is for.
+    pub machine_id: Uuid,
+}
+
+/// The code of a hash if it can be used now; the row is locked.
 ///
 /// Errors: the database.
 pub async fn lock_code(
     tx: &mut PgConnection,
     hash: &[u8],
     now: DateTime<Utc>,
-) -> Result<Option<(Uuid, Uuid)>, DbError> {
-    sqlx::query_as(
+) -> Result<Option<CodeRow>, DbError> {
+    sqlx::query_as!(
+        CodeRow,
         "select id, machine_id from enrolment_codes
          where code_hash = $1 and used_at is null and expires_at > $2 for update",
+        hash,
+        now,
     )
-    .bind(hash)
-    .bind(now)
     .fetch_optional(tx)
     .await
 }
@@ -260,36 +295,42 @@ pub struct NewDevice<'a> {
 ///
 /// Errors: the database; a key that is known already is a unique violation.
 pub async fn insert(tx: &mut PgConnection, new: &NewDevice<'_>) -> Result<i32, DbError> {
-    let number: i32 = sqlx::query_scalar(
-        "insert into devices (public_key, token_hash, enrolled_at, changed_at, enrolment_request) values ($1, $2, $3, $3, $4) returning number",
+    let number = sqlx::query_scalar!(
+        "insert into devices (public_key, token_hash, enrolled_at, changed_at, enrolment_request)
+         values ($1, $2, $3, $3, $4) returning number",
+        new.public_key,
+        new.token_hash,
+        new.now,
+        new.request,
     )
-    .bind(new.public_key)
-    .bind(new.token_hash)
-    .bind(new.now)
-    .bind(new.request)
     .fetch_one(&mut *tx)
     .await?;
-    sqlx::query(
-        "update device_bindings set during = tstzrange(lower(during), $2)
+    sqlx::query!(
+        "update device_bindings set during = tstzrange(lower(during), $2::timestamptz)
          where machine_id = $1 and upper_inf(during) and lower(during) < $2",
+        new.machine,
+        new.now,
     )
-    .bind(new.machine)
-    .bind(new.now)
     .execute(&mut *tx)
     .await?;
     // A machine's track may begin before its box was enrolled: recorded tracks are sent later.
-    sqlx::query("insert into device_bindings (id, device, machine_id, during) values ($1, $2, $3, tstzrange($4 - interval '1 day', null))")
-        .bind(crate::ids::new_id(new.now))
-        .bind(number)
-        .bind(new.machine)
-        .bind(new.now)
-        .execute(&mut *tx)
-        .await?;
-    sqlx::query("update enrolment_codes set used_at = $2, device = $3 where id = $1")
-        .bind(new.code)
-        .bind(new.now)
-        .bind(number)
-        .execute(&mut *tx)
-        .await?;
+    sqlx::query!(
+        "insert into device_bindings (id, device, machine_id, during)
+         values ($1, $2, $3, tstzrange($4::timestamptz - interval '1 day', null))",
+        crate::ids::new_id(new.now),
+        number,
+        new.machine,
+        new.now,
+    )
+    .execute(&mut *tx)
+    .await?;
+    sqlx::query!(
+        "update enrolment_codes set used_at = $2, device = $3 where id = $1",
+        new.code,
+        new.now,
+        number,
+    )
+    .execute(&mut *tx)
+    .await?;
     Ok(number)
 }

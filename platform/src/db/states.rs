@@ -90,7 +90,7 @@ pub async fn put(pool: &PgPool, states: &[NewState]) -> Result<(), DbError> {
 }
 
 /// A device's last signs of life.
-#[derive(Debug, Clone, Default, sqlx::FromRow)]
+#[derive(Debug, Clone, Default)]
 pub struct SeenRow {
     /// Its number.
     pub device: i32,
@@ -112,12 +112,14 @@ pub struct SeenRow {
 ///
 /// Errors: the database.
 pub async fn seen(pool: &PgPool) -> Result<HashMap<i32, SeenRow>, DbError> {
-    let rows: Vec<SeenRow> = sqlx::query_as(
-        "select coalesce(s.device, e.device) as device, e.last_frame_at, s.said_at, s.agent, s.backlog_frames,
-                s.lost_frames, s.receiver
-         from device_states s
-         full join (select device, max(last_received_at) as last_frame_at from track_epochs group by device) e
-         on e.device = s.device",
+    let rows = sqlx::query_as!(
+        SeenRow,
+        r#"select coalesce(s.device, e.device) as "device!", e.last_frame_at as "last_frame_at?",
+                  s.said_at as "said_at?", s.agent as "agent?", s.backlog_frames as "backlog_frames?",
+                  s.lost_frames as "lost_frames?", s.receiver as "receiver?"
+           from device_states s
+           full join (select device, max(last_received_at) as last_frame_at from track_epochs group by device) e
+           on e.device = s.device"#,
     )
     .fetch_all(pool)
     .await?;

@@ -219,6 +219,11 @@ fn gaps_epochs_and_extensions_of_version_1_decode_and_encode_for_ever() {
 #[test]
 fn frames_of_version_1_decode_encode_and_verify_for_ever() {
     let public = key().verifying_key();
+    // As the README names it for decoders in other languages.
+    assert_eq!(
+        hex(public.as_bytes()),
+        "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8\n"
+    );
     let mut prev = genesis(DEVICE, EPOCH, &public);
     for (seq, name) in [(1, "frame-first"), (2, "frame-second")] {
         let batch = bare(working()).encode().unwrap();
