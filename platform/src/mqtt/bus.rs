@@ -189,6 +189,7 @@ impl Bus {
                 tx,
                 rx,
                 remote,
+                ended: false,
                 _slot: slot,
             })
         });
@@ -265,6 +266,8 @@ pub struct Listener {
     tx: LinkTx,
     rx: LinkRx,
     remote: bool,
+    /// Nothing is heard any more.
+    ended: bool,
     // After the links: the name is free only once the Disconnect is on its way.
     _slot: Slot,
 }
@@ -286,40 +289,45 @@ impl Listener {
     /// The next message. None when it must end: the router is gone, or a remote peer is too slow.
     /// Safe to cancel.
     pub async fn next(&mut self) -> Option<Message> {
-        loop {
-            let notification = self.rx.next().await.ok()?;
-            if let Some(heard) = self.hear(notification) {
-                return heard;
+        while !self.ended {
+            match self.rx.next().await {
+                Ok(notification) => {
+                    if let Some(message) = self.hear(notification) {
+                        return Some(message);
+                    }
+                }
+                Err(_) => self.ended = true,
             }
         }
+        None
     }
 
     /// A message that is there already.
     pub(super) fn cached(&mut self) -> Option<Message> {
-        let now = std::time::Instant::now();
-        let notification = self.rx.recv_deadline(now).ok()?;
-        self.hear(notification).flatten()
+        if self.ended {
+            return None;
+        }
+        let notification = self.rx.recv_deadline(std::time::Instant::now()).ok()?;
+        self.hear(notification)
     }
 
-    /// Some(None) for an end.
-    #[expect(clippy::option_option, reason = "a message, an end, or nothing yet")]
-    fn hear(&mut self, notification: Option<Notification>) -> Option<Option<Message>> {
+    fn hear(&mut self, notification: Option<Notification>) -> Option<Message> {
         match notification {
-            Some(Notification::Forward(forward)) => Some(Some(Message {
-                topic: forward.publish.topic,
-                payload: forward.publish.payload,
-            })),
+            Some(Notification::Forward(forward)) => {
+                return Some(Message {
+                    topic: forward.publish.topic,
+                    payload: forward.publish.payload,
+                });
+            }
             Some(Notification::Unschedule) if self.remote => {
                 metrics::counter!("furrow_bus_slow_total").increment(1);
-                Some(None)
+                self.ended = true;
             }
-            Some(Notification::Unschedule) => match self.rx.ready() {
-                Ok(()) => None,
-                Err(_) => Some(None),
-            },
-            Some(Notification::Disconnect(..)) => Some(None),
-            _ => None,
+            Some(Notification::Unschedule) => self.ended = self.rx.ready().is_err(),
+            Some(Notification::Disconnect(..)) => self.ended = true,
+            _ => {}
         }
+        None
     }
 }
 

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     bus::Bus,
     door::{Door, HANDSHAKE, refused},
-    limits::{Limits, Seat, Silent},
+    limits::{Limits, Seat, Silent, raise_open_files},
     operator::{Operator, Operators},
     packet::Packets,
     presence::Presence,
@@ -78,6 +78,7 @@ impl Gate {
         arrivals: Arrivals,
         states: mpsc::Sender<(Device, Bytes)>,
     ) -> Result<Self, GateError> {
+        raise_open_files();
         let listen = |address| async move {
             TcpListener::bind(address)
                 .await

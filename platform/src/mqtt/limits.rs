@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use rustix::process::Resource;
 use tokio::{
     sync::{Notify, Semaphore, SemaphorePermit},
     time::{Instant, timeout},
@@ -21,6 +22,16 @@ const HANDSHAKES: usize = 256;
 const STALLED: Duration = Duration::from_secs(2);
 /// How often whoever waits for a place looks for a stalled one.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Asks the host for as many open files as it allows at all: the customary first limit of 1,024 is
+/// less than the silent alone may hold.
+pub(super) fn raise_open_files() {
+    let mut limit = rustix::process::getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(error = %error, "gate.open_files");
+    }
+}
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

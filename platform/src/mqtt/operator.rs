@@ -202,13 +202,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Reading<'_, S> {
             self.packets.flush().await?;
             tokio::select! {
                 message = self.listener.next() => {
-                    let mut message = message.ok_or(Broken::Slow)?;
-                    for _ in 1..BATCH {
-                        self.packets.put_publish(&message.topic, &message.payload);
-                        match self.listener.cached() {
-                            Some(next) => message = next,
-                            None => break,
-                        }
+                    let mut message = Some(message.ok_or(Broken::Slow)?);
+                    let mut room = BATCH;
+                    while let Some(heard) = message {
+                        self.packets.put_publish(&heard.topic, &heard.payload);
+                        room -= 1;
+                        message = if room > 0 { self.listener.cached() } else { None };
                     }
                 }
                 filled = timeout_at(heard + self.patience, self.packets.fill()) => {

@@ -7,6 +7,7 @@
 
 mod commands;
 mod devices;
+mod gate;
 mod http;
 mod layers;
 mod openapi;

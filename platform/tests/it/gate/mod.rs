@@ -1,0 +1,7 @@
+//! The machine door from the outside: sessions, limits, attacks, certificates, operators, outside brokers. Never needs a database.
+
+mod attacks;
+mod bench;
+mod operators;
+mod session;
+mod tls;
