@@ -17,3 +17,14 @@ create table device_states (
     disk_free_bytes bigint not null,
     settings_version bigint not null
 ) with (fillfactor = 50);
+
+-- Which devices have a session at a gate, by the process that has it. A process that is killed cannot
+-- say that its sessions ended: who has been silent for 150 s counts as offline whatever stands here.
+create table device_sessions (
+    device integer primary key,
+    process uuid not null,
+    session bigint not null,
+    online boolean not null,
+    changed_at timestamptz not null,
+    cloned_at timestamptz
+) with (fillfactor = 50);

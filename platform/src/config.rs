@@ -67,6 +67,20 @@ pub struct Mqtt {
     pub max_connections: usize,
     /// Most sessions of one address, 1 ..= 1,000,000.
     pub max_per_address: usize,
+    /// The operator's own integrations, which may read the bus.
+    pub operators: Vec<Operator>,
+}
+
+/// An integration of the operator's own.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operator {
+    /// Its MQTT username; its client ids begin with `operator-`.
+    pub name: String,
+    /// SHA-256 of its password, 64 hex digits.
+    pub token_sha256: String,
+    /// What it may subscribe: `furrow/v1/live/+` or `furrow/v1/event/+`, or of one machine.
+    pub filters: Vec<String>,
 }
 
 /// The pipeline.
@@ -145,6 +159,7 @@ impl Default for Mqtt {
             public_url: None,
             max_connections: 100_000,
             max_per_address: 20_000,
+            operators: Vec::new(),
         }
     }
 }

@@ -19,17 +19,23 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    app::authority::Authority,
+    app::{authority::Authority, devices::unhex},
     clock::{Clock, MAX_SKEW_MS, SystemClock},
     config::Settings,
     db::{self, Pool, Schema},
     http::{self, Doors},
-    ingest::{Committed, Ingest, arrival::Arrival},
+    ingest::{
+        Committed, Ingest,
+        arrival::{Arrival, Arrivals},
+    },
     jobs::{self, Jobs},
     mqtt::{
         self,
+        bus::Bus,
         cached::CachedRegister,
         gate::{Gate, GateSettings},
+        operator::Operator,
+        presence::Presence,
         tls::TlsFiles,
     },
 };
@@ -105,13 +111,8 @@ impl Platform {
         let (live, _) = broadcast::channel(LIVE);
         let alive = Arc::new(AtomicI64::new(clock.now().timestamp()));
         let skew = Arc::new(AtomicI64::new(skew_ms));
-        let gate = Gate::bind(
-            gate_settings(settings, &authority)?,
-            Arc::new(register.clone()),
-            arrivals,
-            states,
-        )
-        .await?;
+        let (gate, bus) =
+            open_gate(settings, &authority, register.clone(), arrivals, states).await?;
         let (mqtt_addr, mqtts_addr) = (gate.plain_addr(), gate.tls_addr());
 
         let mut parts = Parts::default();
@@ -128,6 +129,7 @@ impl Platform {
             "health",
             mqtt::health::keep(health, tracks.clone(), Arc::clone(&clock)),
         );
+        parts.spawn_live(gate.presence(), bus, &live, (&pool, &tracks), &clock);
         let jobs = Jobs {
             pool: pool.clone(),
             tracks,
@@ -244,6 +246,35 @@ impl Parts {
         });
     }
 
+    fn spawn_live(
+        &mut self,
+        presence: Arc<Presence>,
+        bus: Option<Arc<Bus>>,
+        live: &broadcast::Sender<Committed>,
+        (pool, tracks): (&Pool, &Pool),
+        clock: &Arc<dyn Clock>,
+    ) {
+        if let Some(bus) = &bus {
+            let telling = mqtt::live::positions(
+                live.subscribe(),
+                Arc::clone(bus),
+                pool.clone(),
+                Arc::clone(clock),
+                self.jobs_shut.clone(),
+            );
+            self.spawn("live", telling);
+        }
+        let keeping = mqtt::live::sessions(
+            presence,
+            bus,
+            pool.clone(),
+            tracks.clone(),
+            Arc::clone(clock),
+            self.jobs_shut.clone(),
+        );
+        self.spawn("sessions", keeping);
+    }
+
     fn spawn_jobs(&mut self, jobs: Jobs, register: CachedRegister) {
         let (clock, shut) = (Arc::clone(&jobs.clock), self.jobs_shut.clone());
         self.spawn("register", async move {
@@ -313,6 +344,50 @@ async fn databases(settings: &Settings, clock: &dyn Clock) -> anyhow::Result<Dat
         tracks,
         skew_ms,
     })
+}
+
+/// The gate, and the bus where somebody may listen to it.
+async fn open_gate(
+    settings: &Settings,
+    authority: &Authority,
+    register: CachedRegister,
+    arrivals: Arrivals,
+    states: mpsc::Sender<mqtt::health::Said>,
+) -> anyhow::Result<(Gate, Option<Arc<Bus>>)> {
+    let gate = Gate::bind(
+        gate_settings(settings, authority)?,
+        Arc::new(register),
+        arrivals,
+        states,
+    )
+    .await?;
+    let operators = operators(settings)?;
+    if operators.is_empty() {
+        return Ok((gate, None));
+    }
+    let bus = Arc::new(Bus::new().context("bus")?);
+    Ok((gate.with_operators(operators, Arc::clone(&bus)), Some(bus)))
+}
+
+fn operators(settings: &Settings) -> anyhow::Result<Vec<Operator>> {
+    let operators = settings.mqtt.operators.iter().map(|told| {
+        let operator = Operator {
+            name: told.name.clone(),
+            token_sha256: unhex(told.token_sha256.as_bytes())
+                .with_context(|| format!("{}: token_sha256 must be 64 hex digits", told.name))?,
+            filters: told.filters.clone(),
+        };
+        if !operator.is_lawful() {
+            bail!(
+                "{}: filters that the bus does not have, or too many",
+                told.name
+            );
+        }
+        Ok(operator)
+    });
+    operators
+        .collect::<anyhow::Result<_>>()
+        .context("mqtt.operators")
 }
 
 fn gate_settings(settings: &Settings, authority: &Authority) -> anyhow::Result<GateSettings> {

@@ -76,7 +76,7 @@ pub async fn run(
                 db::telemetry_pool(&settings.database, &pool).context("database.telemetry_url")?;
             let devices = db::devices::list(&pool, now).await?;
             let seen = db::states::seen(&tracks).await?;
-            list(&devices, &seen, *json, &mut out)
+            list(&devices, &seen, now, *json, &mut out)
         }
         DeviceCommand::Revoke { device, reason } => {
             if !devices::revoke(&pool, *device, reason, now).await? {
@@ -129,6 +129,7 @@ async fn machine(pool: &db::Pool, args: &CodeArgs, now: DateTime<Utc>) -> anyhow
 fn list(
     devices: &[DeviceListRow],
     seen: &HashMap<i32, SeenRow>,
+    now: DateTime<Utc>,
     json: bool,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
@@ -139,7 +140,7 @@ fn list(
             .map(|d| (d, seen.get(&d.number).unwrap_or(&never)))
     };
     if json {
-        let rows: Vec<_> = with_seen().map(|(d, s)| row(d, s)).collect();
+        let rows: Vec<_> = with_seen().map(|(d, s)| row(d, s, now)).collect();
         writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
         return Ok(());
     }
@@ -148,6 +149,7 @@ fn list(
         "device",
         "machine",
         "enrolled",
+        "online",
         "last frame",
         "last word",
         "agent",
@@ -168,6 +170,7 @@ fn list(
             d.number.to_string(),
             text(&d.machine),
             time(Some(d.enrolled_at)),
+            if s.online(now) { "yes" } else { "no" }.into(),
             time(s.last_frame_at),
             time(s.said_at),
             text(&s.agent),
@@ -180,11 +183,12 @@ fn list(
     Ok(())
 }
 
-fn row(d: &DeviceListRow, s: &SeenRow) -> serde_json::Value {
+fn row(d: &DeviceListRow, s: &SeenRow, now: DateTime<Utc>) -> serde_json::Value {
     serde_json::json!({
         "device": d.number, "machine": d.machine, "machine_id": d.machine_id,
         "enrolled_at": d.enrolled_at, "revoked_at": d.revoked_at, "revoke_reason": d.revoke_reason,
         "last_frame_at": s.last_frame_at, "said_at": s.said_at, "agent": s.agent,
         "backlog_frames": s.backlog_frames, "lost_frames": s.lost_frames, "receiver": s.receiver,
+        "online": s.online(now), "cloned_at": s.cloned_at,
     })
 }

@@ -1,9 +1,11 @@
 //! The only folder that knows SQL: the pool, the migrations, and what a database error means.
 
+pub mod bindings;
 pub mod devices;
 pub mod frames;
 pub mod partitions;
 pub mod quarantine;
+pub mod sessions;
 pub mod states;
 
 use std::{collections::BTreeMap, time::Duration};

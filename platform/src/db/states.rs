@@ -106,6 +106,28 @@ pub struct SeenRow {
     pub lost_frames: Option<i64>,
     /// Its receiver then.
     pub receiver: Option<String>,
+    /// Whether a gate said last that it has a session.
+    pub session: Option<bool>,
+    /// When a gate last said something of it.
+    pub session_changed_at: Option<DateTime<Utc>>,
+    /// When its identity was last found to be used by several boxes.
+    pub cloned_at: Option<DateTime<Utc>>,
+}
+
+/// So long a device may say nothing before it counts as offline, s.
+const SILENT_S: i64 = 150;
+
+impl SeenRow {
+    /// Whether the device is there: a gate has it and it gave a sign of life lately.
+    #[must_use]
+    pub fn online(&self, now: DateTime<Utc>) -> bool {
+        let last = [self.last_frame_at, self.said_at, self.session_changed_at]
+            .into_iter()
+            .flatten()
+            .max();
+        // Behind an outside broker no gate knows of it.
+        self.session != Some(false) && last.is_some_and(|at| (now - at).num_seconds() < SILENT_S)
+    }
 }
 
 /// Last signs of life of all devices that gave one.
@@ -114,12 +136,18 @@ pub struct SeenRow {
 pub async fn seen(pool: &PgPool) -> Result<HashMap<i32, SeenRow>, DbError> {
     let rows = sqlx::query_as!(
         SeenRow,
-        r#"select coalesce(s.device, e.device) as "device!", e.last_frame_at as "last_frame_at?",
+        r#"with e as (
+               select device, max(last_received_at) as last_frame_at from track_epochs group by device
+           )
+           select d.device as "device!", e.last_frame_at as "last_frame_at?",
                   s.said_at as "said_at?", s.agent as "agent?", s.backlog_frames as "backlog_frames?",
-                  s.lost_frames as "lost_frames?", s.receiver as "receiver?"
-           from device_states s
-           full join (select device, max(last_received_at) as last_frame_at from track_epochs group by device) e
-           on e.device = s.device"#,
+                  s.lost_frames as "lost_frames?", s.receiver as "receiver?", g.online as "session?",
+                  g.changed_at as "session_changed_at?", g.cloned_at as "cloned_at?"
+           from (select device from device_states union select device from e
+                 union select device from device_sessions) d
+           left join e on e.device = d.device
+           left join device_states s on s.device = d.device
+           left join device_sessions g on g.device = d.device"#,
     )
     .fetch_all(pool)
     .await?;

@@ -23,8 +23,11 @@ const GATHER: Duration = Duration::from_secs(1);
 /// ... or until there are so many.
 const MOST: usize = 2_000;
 
+/// What a device said, as it came.
+pub type Said = (Device, Bytes);
+
 /// Keeps health messages until their sender is gone.
-pub async fn keep(mut said: mpsc::Receiver<(Device, Bytes)>, pool: Pool, clock: Arc<dyn Clock>) {
+pub async fn keep(mut said: mpsc::Receiver<Said>, pool: Pool, clock: Arc<dyn Clock>) {
     while let Some(first) = said.recv().await {
         let mut gathered = HashMap::new();
         note(&mut gathered, first, clock.now());
@@ -44,7 +47,7 @@ pub async fn keep(mut said: mpsc::Receiver<(Device, Bytes)>, pool: Pool, clock: 
     }
 }
 
-fn note(gathered: &mut HashMap<u32, NewState>, said: (Device, Bytes), now: DateTime<Utc>) {
+fn note(gathered: &mut HashMap<u32, NewState>, said: Said, now: DateTime<Utc>) {
     let (device, bytes) = said;
     match State::decode(&bytes) {
         Ok(state) => {

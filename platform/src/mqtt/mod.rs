@@ -6,6 +6,7 @@ mod door;
 pub mod gate;
 pub mod health;
 mod limits;
+pub mod live;
 pub mod operator;
 mod packet;
 pub mod presence;
