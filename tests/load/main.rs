@@ -33,6 +33,7 @@ use tokio::{
 };
 
 use crate::{
+    rows::Form,
     sender::{Done, Shared},
     sign::Stock,
 };
@@ -61,8 +62,9 @@ struct Args {
     /// Less than this many frames a second is a failure (not looked at with --rate).
     #[arg(long, default_value_t = 25_000)]
     floor: u32,
-    /// How long the same fixes are stored one row each afterwards, s; 0 for not at all.
-    #[arg(long, default_value_t = 15)]
+    /// How long the same fixes are stored by COPY alone afterwards, once as frames and once one row
+    /// each, s; 0 for not at all.
+    #[arg(long, default_value_t = 10)]
     rows: u64,
 }
 
@@ -98,14 +100,23 @@ fn run(args: &Args) -> anyhow::Result<bool> {
             platform.last_words()
         ))
     })?;
-    let rows = if args.rows == 0 {
+    let rivals = if args.rows == 0 {
         None
     } else {
-        println!("storing the same fixes one row each for {} s", args.rows);
+        println!("storing the same fixes by COPY alone, as frames and one row each");
         let time = Duration::from_secs(args.rows);
-        Some(database.wait(rows::measure(database.pool(), &stocks, time))?)
+        let store = |form| {
+            database.wait(rows::measure(
+                form,
+                database.pool(),
+                postgres.pid(),
+                &stocks,
+                time,
+            ))
+        };
+        Some((store(Form::Frames)?, store(Form::Rows)?))
     };
-    report::print(args, &database, &stocks, &measured, rows.as_ref())
+    report::print(args, &database, &stocks, &measured, rivals.as_ref())
 }
 
 fn prepare(args: &Args, database: &Database) -> anyhow::Result<Vec<Arc<Stock>>> {
@@ -270,7 +281,11 @@ async fn watch_progress(
     Ok(())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 fn as_f64(count: usize) -> f64 {
+    real(count.try_into().unwrap_or(u64::MAX))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+fn real(count: u64) -> f64 {
     count as f64
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use comfy_table::Table;
 use e2e::{database::Database, frames::FIXES};
 
-use crate::{Args, Measured, as_f64, rows::Rows, sign::Stock};
+use crate::{Args, Measured, as_f64, real, rows, sign::Stock};
 
 /// What the database holds after a run.
 struct Stored {
@@ -22,7 +22,7 @@ pub fn print(
     database: &Database,
     stocks: &[Arc<Stock>],
     measured: &Measured,
-    rows: Option<&Rows>,
+    rivals: Option<&(rows::Stored, rows::Stored)>,
 ) -> anyhow::Result<bool> {
     let stored = Stored {
         frames: count(database, "select count(*) from track_frames")?,
@@ -37,7 +37,7 @@ pub fn print(
     table.load_style(comfy_table::presets::NOTHING);
     table.add_rows(speed(measured));
     table.add_rows(costs(measured));
-    table.add_rows(sizes(measured, stocks, &stored, rows));
+    table.add_rows(sizes(measured, stocks, &stored, rivals));
     println!("{table}");
     let (sent, acked, refused) = (
         measured.done.sent,
@@ -61,11 +61,6 @@ pub fn print(
 
 fn count(database: &Database, query: &'static str) -> anyhow::Result<u64> {
     Ok(u64::try_from(database.number(query)?)?)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-fn real(count: u64) -> f64 {
-    count as f64
 }
 
 /// Frames a second.
@@ -137,7 +132,7 @@ fn sizes(
     measured: &Measured,
     stocks: &[Arc<Stock>],
     stored: &Stored,
-    rows: Option<&Rows>,
+    rivals: Option<&(rows::Stored, rows::Stored)>,
 ) -> Vec<[String; 2]> {
     let frames: usize = stocks.iter().map(|s| s.len()).sum();
     let bytes: usize = stocks.iter().map(|s| s.bytes()).sum();
@@ -149,19 +144,21 @@ fn sizes(
             as_f64(bytes) / as_f64(frames.max(1))
         ),
     ]];
-    if let Some(rows) = rows {
-        lines.push([
-            "the same fixes, one row each".into(),
+    if let Some((frames, rows)) = rivals {
+        let of = |s: &rows::Stored| {
             format!(
-                "{:.0} fixes/s by COPY alone, {:.1} bytes a fix",
-                rows.fixes_per_s, rows.bytes_per_fix
-            ),
-        ]);
+                "{:.0} fixes/s, {:.2} us of PostgreSQL's CPU and {:.1} bytes a fix",
+                s.fixes_per_s, s.cpu_us_per_fix, s.bytes_per_fix
+            )
+        };
+        lines.push(["COPY alone, as frames".into(), of(frames)]);
+        lines.push(["COPY alone, one row a fix".into(), of(rows)]);
+        let whole = rate(measured) * as_f64(FIXES) / rows.fixes_per_s;
         lines.push([
             "frames against rows".into(),
             format!(
-                "{:.1} times the fixes/s, MQTT, signatures and generator included",
-                rate(measured) * as_f64(FIXES) / rows.fixes_per_s.max(1.0)
+                "{:.1} times the fixes/s stored; {whole:.2} times with MQTT, signatures and generator on top",
+                frames.fixes_per_s / rows.fixes_per_s
             ),
         ]);
     }
