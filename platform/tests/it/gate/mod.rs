@@ -4,4 +4,5 @@ mod attacks;
 mod bench;
 mod operators;
 mod session;
+mod storms;
 mod tls;
