@@ -240,6 +240,12 @@ impl Door {
         }
     }
 
+    /// Sessions that run.
+    #[cfg(test)]
+    pub(super) fn running(&self) -> usize {
+        locked(&self.sessions).len()
+    }
+
     /// Asks all sessions to end, telling their devices what is settled meanwhile.
     pub(super) fn end_all(&self) {
         for session in locked(&self.sessions).values() {

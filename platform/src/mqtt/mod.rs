@@ -3,6 +3,9 @@
 pub mod bus;
 pub mod cached;
 mod door;
+#[cfg(test)]
+#[expect(clippy::panic, reason = "tests")]
+mod fuzz;
 pub mod gate;
 pub mod health;
 mod limits;
