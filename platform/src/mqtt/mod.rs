@@ -1,5 +1,6 @@
 //! The machine door: where devices come in. Never stores a frame and never acknowledges one that is not stored.
 
+pub mod acl;
 pub mod bus;
 pub mod cached;
 mod door;
@@ -11,6 +12,7 @@ pub mod health;
 mod limits;
 pub mod live;
 pub mod operator;
+pub mod outside;
 mod packet;
 pub mod presence;
 pub mod register;

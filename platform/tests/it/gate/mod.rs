@@ -3,6 +3,7 @@
 mod attacks;
 mod bench;
 mod operators;
+mod outside;
 mod session;
 mod storms;
 mod tls;
