@@ -98,11 +98,10 @@ impl Platform {
             tracks,
             skew_ms,
         } = databases(settings, &*clock).await?;
-        let authority = Arc::new(Authority::open(
-            &settings.data_dir,
-            &settings.http.names,
-            clock.now(),
-        )?);
+        let authority = Arc::new(Authority::open(&settings.data_dir, clock.now())?);
+        authority
+            .renew_server(&settings.http.names, clock.now())
+            .context("http.names")?;
         let register = CachedRegister::new(pool.clone());
         register.refresh(clock.now()).await.context("register")?;
 

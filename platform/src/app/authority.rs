@@ -53,18 +53,15 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Opens the authority under a folder, making it at first, and renews the doors' certificate for
-    /// `names`.
+    /// Opens the authority under a folder, making it at first.
     ///
     /// Errors: [`AuthorityError`].
-    pub fn open(
-        folder: &Path,
-        names: &[String],
-        now: DateTime<Utc>,
-    ) -> Result<Self, AuthorityError> {
+    pub fn open(folder: &Path, now: DateTime<Utc>) -> Result<Self, AuthorityError> {
         let folder = folder.join("authority");
         fs::create_dir_all(&folder).map_err(|e| AuthorityError::File(folder.clone(), e))?;
         let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
+        // Two processes that begin at once must not each make one.
+        let _held = hold(&folder)?;
         let (key_path, certificate_path) = (folder.join("ca.key"), folder.join("ca.pem"));
         let key = if key_path.exists() {
             KeyPair::from_pem(&read(&key_path)?)?
@@ -81,14 +78,12 @@ impl Authority {
         }
         let certificate_pem = read(&certificate_path)?;
         let certificate_der = der(&certificate_pem);
-        let authority = Self {
+        Ok(Self {
             folder,
             key,
             certificate_pem,
             certificate_der,
-        };
-        authority.renew_server(names, now)?;
-        Ok(authority)
+        })
     }
 
     /// Its certificate.
@@ -117,7 +112,11 @@ impl Authority {
         Ok(Issuer::from_ca_cert_pem(&self.certificate_pem, &self.key)?)
     }
 
-    fn renew_server(&self, names: &[String], now: DateTime<Utc>) -> Result<(), AuthorityError> {
+    /// Makes a new certificate of the doors for `names`.
+    ///
+    /// Errors: [`AuthorityError`].
+    pub fn renew_server(&self, names: &[String], now: DateTime<Utc>) -> Result<(), AuthorityError> {
+        let _held = hold(&self.folder)?;
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let mut params = CertificateParams::new(names.to_vec())?;
         params
@@ -187,6 +186,22 @@ fn valid(params: &mut CertificateParams, now: DateTime<Utc>, days: u64) {
 
 fn read(path: &Path) -> Result<String, AuthorityError> {
     fs::read_to_string(path).map_err(|e| AuthorityError::File(path.to_owned(), e))
+}
+
+/// Holds the folder against other processes until the file is closed.
+fn hold(folder: &Path) -> Result<fs::File, AuthorityError> {
+    let path = folder.join("lock");
+    let file_error = |e| AuthorityError::File(path.clone(), e);
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(file_error)?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
+        .map_err(|e| file_error(e.into()))?;
+    Ok(file)
 }
 
 /// Whole or not at all, and for nobody else to read.

@@ -91,7 +91,7 @@ pub async fn run(
         DeviceCommand::EnrollCode(args) => {
             let machine = machine(&pool, args, now).await?;
             let code = devices::make_code(&pool, machine, now).await?;
-            let authority = Authority::open(&settings.data_dir, &settings.http.names, now)?;
+            let authority = Authority::open(&settings.data_dir, now)?;
             let whole = format!("{code}#{}", authority.fingerprint());
             if args.json {
                 let shown =

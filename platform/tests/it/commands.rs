@@ -190,3 +190,25 @@ async fn a_serving_program_says_where_it_is_and_ends_with_success_when_told_to_s
     let (last, status) = tokio::time::timeout(PATIENCE, rest).await.unwrap().unwrap();
     assert!(status.unwrap().success(), "{last:?}");
 }
+
+#[tokio::test]
+async fn processes_that_begin_at_once_share_one_authority() {
+    let world = World::new().await;
+    let args = ["device", "enroll-code", "--new-machine", "Deutz", "--json"];
+    let all: Vec<Child> = (0..6)
+        .map(|_| {
+            let mut command = furrow(&world);
+            command.args(args).stdout(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let mut pins: Vec<String> = all
+        .into_iter()
+        .map(|child| {
+            let made = json(&child.wait_with_output().unwrap());
+            let code = made["code"].as_str().unwrap();
+            code.split_once('#').unwrap().1.to_owned()
+        })
+        .collect();
+    pins.dedup();
+    assert_eq!(pins.len(), 1, "{pins:?}");
+}

@@ -31,7 +31,8 @@ pub struct Identity {
 pub fn authority() -> Files {
     let folder = tempfile::tempdir().unwrap();
     let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let authority = Authority::open(folder.path(), &names, now()).unwrap();
+    let authority = Authority::open(folder.path(), now()).unwrap();
+    authority.renew_server(&names, now()).unwrap();
     Files {
         authority,
         _folder: folder,
