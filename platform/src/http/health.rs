@@ -1,6 +1,6 @@
 //! Whether the process lives, whether it can serve, and its counters.
 
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use axum::{
     Json,
@@ -19,6 +19,9 @@ use crate::{
     clock::MAX_SKEW_MS,
     db::{self, DbError, Schema},
 };
+
+/// Whoever asks for readiness must hear a no, not wait for a database that is away.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The process is alive.
 #[utoipa::path(get, path = "/healthz", responses((status = 200, description = "alive", body = String)))]
@@ -47,7 +50,9 @@ pub(super) struct Readiness {
     (status = 503, description = "not ready", body = Readiness)
 ))]
 pub(super) async fn ready(State(doors): State<Doors>) -> impl IntoResponse {
-    let found = db::schema(&doors.pool).await;
+    let found = tokio::time::timeout(PATIENCE, db::schema(&doors.pool))
+        .await
+        .unwrap_or(Err(DbError::PoolTimedOut));
     let skew = doors.clock_skew_ms.load(Ordering::Relaxed);
     let ingest = doors.ingest_alive.load(Ordering::Relaxed) != 0;
     let (database, schema) = (found.is_ok(), usable(&found));
