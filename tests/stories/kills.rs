@@ -1,36 +1,13 @@
 //! Frames through kills of the platform, by a device that the story plays itself: the moment of the kill can be chosen.
 
-use std::{collections::BTreeSet, time::Duration};
-
 use e2e::{
     journal::{Difference, Frames, Place},
     mqtt::Session,
     wait::until,
 };
-use furrow_protocol::{down::Down, frame::Frame};
+use furrow_protocol::frame::Frame;
 
-use crate::world::{World, chain_until_now};
-
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Sends frames and waits until each is acked, as an agent does after a reconnect.
-fn deliver(world: &World, device: u32, token: &str, frames: &[Frame]) {
-    let mut session = Session::open(world.platform.mqtt, device, token).unwrap();
-    for window in frames.chunks(32) {
-        for frame in window {
-            session.publish(&frame.to_bytes()).unwrap();
-        }
-        let mut open: BTreeSet<u64> = window.iter().map(|f| f.seq).collect();
-        while !open.is_empty() {
-            match session.next_down(PATIENCE).unwrap() {
-                Some(Down::Ack { ranges, .. }) => {
-                    open.retain(|seq| !ranges.iter().any(|(a, b)| (a..=b).contains(&seq)));
-                }
-                other => panic!("{open:?} were not acked: {other:?}"),
-            }
-        }
-    }
-}
+use crate::world::{PATIENCE, World, chain_until_now, deliver};
 
 #[test]
 fn a_platform_killed_between_commit_and_ack_stores_nothing_twice() {

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod database;
 mod kills;
+mod readme;
 mod revocation;
 mod settings;
 mod world;

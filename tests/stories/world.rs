@@ -1,13 +1,20 @@
 //! What most stories begin with: a folder, a database, a platform. Leaves nothing running.
 
+use std::{collections::BTreeSet, time::Duration};
+
 use e2e::{
     database::Database,
     devices::{self, Forged},
     frames::{Chain, FRAME_MS},
+    mqtt::Session,
     platform::{Options, Platform},
     postgres::Postgres,
 };
+use furrow_protocol::{down::Down, frame::Frame};
 use tempfile::TempDir;
+
+/// How long anything may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A platform with its database. Fields are dropped in their order: the folder last.
 pub struct World {
@@ -70,4 +77,23 @@ pub fn folder() -> TempDir {
 pub fn chain_until_now(forged: &Forged, epoch: u64, frames: i64) -> Chain {
     let begin = chrono::Utc::now().timestamp_millis() - frames * FRAME_MS;
     Chain::begin(forged.device, forged.key.clone(), epoch, begin)
+}
+
+/// Sends frames and waits until each is acked, as an agent does after a reconnect.
+pub fn deliver(world: &World, device: u32, token: &str, frames: &[Frame]) {
+    let mut session = Session::open(world.platform.mqtt, device, token).unwrap();
+    for window in frames.chunks(32) {
+        for frame in window {
+            session.publish(&frame.to_bytes()).unwrap();
+        }
+        let mut open: BTreeSet<u64> = window.iter().map(|f| f.seq).collect();
+        while !open.is_empty() {
+            match session.next_down(PATIENCE).unwrap() {
+                Some(Down::Ack { ranges, .. }) => {
+                    open.retain(|seq| !ranges.iter().any(|(a, b)| (a..=b).contains(&seq)));
+                }
+                other => panic!("{open:?} were not acked: {other:?}"),
+            }
+        }
+    }
 }
