@@ -69,6 +69,28 @@ pub struct Mqtt {
     pub max_per_address: usize,
     /// The operator's own integrations, which may read the bus.
     pub operators: Vec<Operator>,
+    /// An outside broker in place of the gate: `mqtt://host` or `mqtts://host`.
+    pub url: Option<String>,
+    /// The platform's name there; the only one that may write to devices.
+    pub username: Option<String>,
+    /// Its password, in a file.
+    pub password_file: Option<PathBuf>,
+    /// The broker's authority, PEM.
+    pub ca_file: Option<PathBuf>,
+    /// The group in which all processes share the frames.
+    pub share_group: String,
+    /// A device's credential at the broker, with which its access rules are proven before serving.
+    pub probe: Option<Probe>,
+}
+
+/// A device's credential at an outside broker.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probe {
+    /// Its number.
+    pub device: u32,
+    /// Its password, in a file.
+    pub password_file: PathBuf,
 }
 
 /// An integration of the operator's own.
@@ -160,6 +182,12 @@ impl Default for Mqtt {
             max_connections: 100_000,
             max_per_address: 20_000,
             operators: Vec::new(),
+            url: None,
+            username: None,
+            password_file: None,
+            ca_file: None,
+            share_group: "furrow".into(),
+            probe: None,
         }
     }
 }
@@ -300,6 +328,14 @@ impl Settings {
         )?;
         Ok(())
     }
+}
+
+/// A secret that a setting names the file of, without the end of its line.
+///
+/// Errors: the file cannot be read.
+pub fn secret(file: &Path) -> Result<String, ConfigError> {
+    let text = fs::read_to_string(file).map_err(|e| ConfigError::File(file.to_owned(), e))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 /// The settings with one variable over them. Its value may be written as in the file, and a text

@@ -1,5 +1,7 @@
 //! A running platform: every part started in its order and stopped in the reverse. Knows the parts, not what they do.
 
+mod machines;
+
 use std::{
     net::SocketAddr,
     sync::{
@@ -19,26 +21,18 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    app::{authority::Authority, devices::unhex},
+    app::authority::Authority,
     clock::{Clock, MAX_SKEW_MS, SystemClock},
     config::Settings,
     db::{self, Pool, Schema},
     http::{self, Doors},
-    ingest::{
-        Committed, Ingest,
-        arrival::{Arrival, Arrivals},
-    },
+    ingest::{Committed, Ingest, arrival::Arrival},
     jobs::{self, Jobs},
-    mqtt::{
-        self,
-        bus::Bus,
-        cached::CachedRegister,
-        gate::{Gate, GateSettings},
-        operator::Operator,
-        presence::Presence,
-        tls::TlsFiles,
-    },
+    mqtt::{self, cached::CachedRegister},
 };
+
+pub use machines::prove_outside;
+use machines::{Machines, tls_files};
 
 /// Commits that a slow live view may lag behind.
 const LIVE: usize = 1024;
@@ -110,9 +104,9 @@ impl Platform {
         let (live, _) = broadcast::channel(LIVE);
         let alive = Arc::new(AtomicI64::new(clock.now().timestamp()));
         let skew = Arc::new(AtomicI64::new(skew_ms));
-        let (gate, bus) =
-            open_gate(settings, &authority, register.clone(), arrivals, states).await?;
-        let (mqtt_addr, mqtts_addr) = (gate.plain_addr(), gate.tls_addr());
+        let machines =
+            Machines::open(settings, &authority, register.clone(), arrivals, states).await?;
+        let (mqtt_addr, mqtts_addr) = (machines.plain, machines.tls);
 
         let mut parts = Parts::default();
         let ingest = Ingest {
@@ -128,7 +122,7 @@ impl Platform {
             "health",
             mqtt::health::keep(health, tracks.clone(), Arc::clone(&clock)),
         );
-        parts.spawn_live(gate.presence(), bus, &live, (&pool, &tracks), &clock);
+        parts.spawn_live(&machines, &live, (&pool, &tracks), &clock);
         let jobs = Jobs {
             pool: pool.clone(),
             tracks,
@@ -146,7 +140,7 @@ impl Platform {
             clock_skew_ms: skew,
         };
         let (http_addr, https_addr) = parts.serve_people(settings, doors, &authority).await?;
-        parts.spawn("gate", gate.run(parts.doors_shut.clone()));
+        parts.spawn("gate", machines.run(parts.doors_shut.clone()));
         Ok(Self {
             http_addr,
             https_addr,
@@ -216,15 +210,6 @@ pub fn clocks_agree(skew_ms: i64) -> anyhow::Result<()> {
 /// So often is the register read anew: a revocation is felt everywhere within 30 s.
 const REGISTER: Duration = Duration::from_secs(5);
 
-fn tls_files(authority: &Authority) -> TlsFiles {
-    let files = authority.files();
-    TlsFiles {
-        authority: files.authority,
-        certificate: files.certificate,
-        key: files.key,
-    }
-}
-
 impl Parts {
     fn spawn(&mut self, name: &'static str, part: impl Future<Output = ()> + Send + 'static) {
         self.running.spawn(async move {
@@ -247,16 +232,15 @@ impl Parts {
 
     fn spawn_live(
         &mut self,
-        presence: Arc<Presence>,
-        bus: Option<Arc<Bus>>,
+        machines: &Machines,
         live: &broadcast::Sender<Committed>,
         (pool, tracks): (&Pool, &Pool),
         clock: &Arc<dyn Clock>,
     ) {
-        if let Some(bus) = &bus {
+        if let Some(told) = &machines.told {
             let telling = mqtt::live::positions(
                 live.subscribe(),
-                Arc::clone(bus),
+                told.clone(),
                 pool.clone(),
                 Arc::clone(clock),
                 self.jobs_shut.clone(),
@@ -264,8 +248,8 @@ impl Parts {
             self.spawn("live", telling);
         }
         let keeping = mqtt::live::sessions(
-            presence,
-            bus,
+            Arc::clone(&machines.presence),
+            machines.bus.clone(),
             pool.clone(),
             tracks.clone(),
             Arc::clone(clock),
@@ -345,63 +329,6 @@ async fn databases(settings: &Settings, clock: &dyn Clock) -> anyhow::Result<Dat
     })
 }
 
-/// The gate, and the bus where somebody may listen to it.
-async fn open_gate(
-    settings: &Settings,
-    authority: &Authority,
-    register: CachedRegister,
-    arrivals: Arrivals,
-    states: mpsc::Sender<mqtt::health::Said>,
-) -> anyhow::Result<(Gate, Option<Arc<Bus>>)> {
-    let gate = Gate::bind(
-        gate_settings(settings, authority)?,
-        Arc::new(register),
-        arrivals,
-        states,
-    )
-    .await?;
-    let operators = operators(settings)?;
-    if operators.is_empty() {
-        return Ok((gate, None));
-    }
-    let bus = Arc::new(Bus::new().context("bus")?);
-    Ok((gate.with_operators(operators, Arc::clone(&bus)), Some(bus)))
-}
-
-fn operators(settings: &Settings) -> anyhow::Result<Vec<Operator>> {
-    let operators = settings.mqtt.operators.iter().map(|told| {
-        let operator = Operator {
-            name: told.name.clone(),
-            token_sha256: unhex(told.token_sha256.as_bytes())
-                .with_context(|| format!("{}: token_sha256 must be 64 hex digits", told.name))?,
-            filters: told.filters.clone(),
-        };
-        if !operator.is_lawful() {
-            bail!(
-                "{}: filters that the bus does not have, or too many",
-                told.name
-            );
-        }
-        Ok(operator)
-    });
-    operators
-        .collect::<anyhow::Result<_>>()
-        .context("mqtt.operators")
-}
-
-fn gate_settings(settings: &Settings, authority: &Authority) -> anyhow::Result<GateSettings> {
-    let tls = match settings.mqtt.tls_listen {
-        Some(address) => Some((address, tls_files(authority).for_machines()?)),
-        None => None,
-    };
-    Ok(GateSettings {
-        listen: settings.mqtt.listen,
-        tls,
-        max_connections: settings.mqtt.max_connections,
-        max_per_address: settings.mqtt.max_per_address,
-    })
-}
-
 fn mqtt_url(settings: &Settings, plain: Option<SocketAddr>, tls: Option<SocketAddr>) -> String {
     let name = || {
         settings
@@ -410,7 +337,12 @@ fn mqtt_url(settings: &Settings, plain: Option<SocketAddr>, tls: Option<SocketAd
             .first()
             .map_or("localhost", String::as_str)
     };
-    match (&settings.mqtt.public_url, tls, plain) {
+    let told = settings
+        .mqtt
+        .public_url
+        .as_ref()
+        .or(settings.mqtt.url.as_ref());
+    match (told, tls, plain) {
         (Some(url), ..) => url.clone(),
         (None, Some(tls), _) => format!("mqtts://{}:{}", name(), tls.port()),
         (None, None, Some(plain)) => format!("mqtt://{plain}"),

@@ -93,5 +93,12 @@ pub async fn check(settings: &Settings, mut out: impl Write) -> anyhow::Result<(
     let skew = jobs::skew_ms(&pool, &SystemClock).await?;
     platform::clocks_agree(skew)?;
     writeln!(out, "clocks      ok ({skew} ms apart)")?;
+    platform::prove_outside(settings).await?;
+    if settings.mqtt.url.is_some() {
+        writeln!(
+            out,
+            "broker      ok (no device may write what only the platform may)"
+        )?;
+    }
     Ok(())
 }

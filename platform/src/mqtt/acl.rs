@@ -38,6 +38,17 @@ pub struct Probe {
     pub password: String,
 }
 
+impl Probe {
+    /// The credential of a device by its number.
+    #[must_use]
+    pub const fn new(device: u32, password: String) -> Self {
+        Self {
+            device: Device(device),
+            password,
+        }
+    }
+}
+
 /// Why the broker must not be used.
 #[derive(Debug, Error)]
 pub enum AclError {

@@ -3,21 +3,31 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
 };
 
 use chrono::{DateTime, TimeDelta, Utc};
 use furrow_protocol::frame::Device;
+use tokio::{sync::mpsc, time::Instant};
 
 use super::register::{Boxed, Refusal, Register};
 use crate::{
     app::devices::{hash, unhex},
     db::{self, DbError, Pool, devices::DeviceRow},
-    ingest::keys::{DeviceKey, KeyRing},
+    ingest::{
+        arrival::{Arrival, Arrivals},
+        keys::{DeviceKey, KeyRing},
+    },
 };
 
 /// Rows are read again for so long after they were written: clocks of processes differ a little, and
 /// a row is seen only after its commit.
 const OVERLAP: TimeDelta = TimeDelta::minutes(10);
+
+/// So long is it remembered that the register does not know a number ...
+const STRANGER: Duration = Duration::from_secs(10);
+/// ... of so many at most.
+const STRANGERS: usize = 10_000;
 
 /// Devices, as this process knows them. Clones share one memory.
 #[derive(Debug, Clone)]
@@ -104,6 +114,34 @@ impl CachedRegister {
             let mut keys = HashMap::clone(&self.keys.snapshot());
             keys.extend(news);
             self.keys.replace(keys);
+        }
+    }
+
+    /// Passes frames on from where nobody asks the register (an outside broker admits by its own
+    /// rules): a device that has just enrolled is looked up first, so that its frames are not taken
+    /// for a stranger's. Ends with either side.
+    pub async fn admit(self, mut heard: mpsc::Receiver<Arrival>, to: Arrivals) {
+        let mut strangers: HashMap<u32, Instant> = HashMap::new();
+        while let Some(arrival) = heard.recv().await {
+            let number = arrival.device.0;
+            let asked = strangers.get(&number).map(|at| at.elapsed());
+            if self.known(number).is_none() && asked.is_none_or(|ago| ago > STRANGER) {
+                let row = match i32::try_from(number) {
+                    Ok(number) => db::devices::by_number(&self.pool, number).await,
+                    Err(_) => Ok(None),
+                };
+                // The register cannot be asked: not answered, so that the device sends it again.
+                if self.learn_one(row).is_err() {
+                    continue;
+                }
+                if strangers.len() > STRANGERS {
+                    strangers.clear();
+                }
+                strangers.insert(number, Instant::now());
+            }
+            if to.send(arrival).await.is_err() {
+                return;
+            }
         }
     }
 

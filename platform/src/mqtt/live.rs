@@ -7,14 +7,17 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use furrow_protocol::{batch::Batch, fix::Fix, frame::Frame};
 use serde_json::json;
 use tokio::{
-    sync::broadcast::{self, error::RecvError},
+    sync::{
+        broadcast::{self, error::RecvError},
+        mpsc,
+    },
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{
-    bus::{Bus, live_topic},
+    bus::{Bus, Message, live_topic},
     presence::{Change, Presence},
 };
 use crate::{
@@ -31,6 +34,32 @@ use crate::{
 const APART: Duration = Duration::from_millis(900);
 /// So long is it remembered which machine a device is on.
 const BOUND: Duration = Duration::from_secs(30);
+
+/// Where positions are told: to this process alone, or to a broker that tells all of them.
+#[derive(Debug, Clone)]
+pub enum Told {
+    /// This process's bus.
+    Bus(Arc<Bus>),
+    /// An outside broker.
+    Broker(mpsc::Sender<Message>),
+}
+
+impl Told {
+    fn publish(&self, topic: String, payload: Bytes) {
+        match self {
+            Self::Bus(bus) => bus.publish(topic, payload),
+            Self::Broker(broker) => {
+                let message = Message {
+                    topic: topic.into(),
+                    payload,
+                };
+                if broker.try_send(message).is_err() {
+                    metrics::counter!("furrow_live_dropped_total").increment(1);
+                }
+            }
+        }
+    }
+}
 
 /// Which machine each device is on, read anew now and then.
 struct Machines {
@@ -57,10 +86,10 @@ impl Machines {
     }
 }
 
-/// Tells the bus the last position of what was committed, until `shutdown`.
+/// Tells the last position of what was committed, until `shutdown`.
 pub async fn positions(
     mut committed: broadcast::Receiver<Committed>,
-    bus: Arc<Bus>,
+    to: Told,
     pool: Pool,
     clock: Arc<dyn Clock>,
     shutdown: CancellationToken,
@@ -95,7 +124,7 @@ pub async fn positions(
             continue;
         };
         told.insert(machine, Instant::now());
-        bus.publish(live_topic(machine), position(machine, one.device, &fix));
+        to.publish(live_topic(machine), position(machine, one.device, &fix));
     }
 }
 

@@ -142,3 +142,24 @@ async fn a_platform_told_to_stop_shuts_its_doors_and_ends_without_a_complaint() 
     })
     .await;
 }
+
+#[tokio::test]
+async fn an_outside_broker_is_not_used_before_its_rules_are_proven() {
+    let mut world = World::new().await;
+    world.settings.mqtt.url = Some("mqtt://127.0.0.1:1".into());
+    let start = |settings: furrow_platform::config::Settings| async move {
+        let refused = furrow_platform::platform::Platform::start(&settings, None).await;
+        format!("{:#}", refused.err().unwrap())
+    };
+    let said = start(world.settings.clone()).await;
+    assert!(said.contains("mqtt.probe"), "{said}");
+
+    let password_file = world.settings.data_dir.join("probe");
+    std::fs::write(&password_file, "secret\n").unwrap();
+    world.settings.mqtt.probe = Some(furrow_platform::config::Probe {
+        device: 7,
+        password_file,
+    });
+    let said = start(world.settings.clone()).await;
+    assert!(said.contains("cannot connect"), "{said}");
+}

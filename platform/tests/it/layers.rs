@@ -43,7 +43,7 @@ const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["anyhow::", "process::exit"],
-        &["main.rs", "commands/", "platform.rs", "demo/"],
+        &["main.rs", "commands/", "platform", "demo/"],
         "anyhow and exits are for the command line and the wiring; elsewhere errors have names",
     ),
     (

@@ -15,6 +15,7 @@ use furrow_platform::{
     mqtt::{
         self,
         bus::{Bus, LIVE_FILTER},
+        live::Told,
     },
 };
 use furrow_protocol::{
@@ -176,7 +177,7 @@ async fn a_committed_frame_is_told_to_the_bus_under_its_machine() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let telling = tokio::spawn(mqtt::live::positions(
         committed,
-        Arc::clone(&bus),
+        Told::Bus(Arc::clone(&bus)),
         world.pool.clone(),
         clock,
         shutdown.clone(),
