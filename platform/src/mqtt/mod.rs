@@ -1,7 +1,6 @@
 //! The machine door: where devices come in. Never stores a frame and never acknowledges one that is not stored.
 
 pub mod acl;
-mod broker;
 pub mod bus;
 pub mod cached;
 mod door;

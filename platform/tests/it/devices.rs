@@ -28,18 +28,18 @@ async fn machine(world: &World) -> Uuid {
     id
 }
 
-async fn code(world: &World) -> String {
+pub async fn code(world: &World) -> String {
     let machine = machine(world).await;
     devices::make_code(&world.pool, machine, now())
         .await
         .unwrap()
 }
 
-fn key() -> SigningKey {
+pub fn key() -> SigningKey {
     SigningKey::from_bytes(&ids::secret())
 }
 
-fn body(code: &str, key: &SigningKey) -> String {
+pub fn body(code: &str, key: &SigningKey) -> String {
     let normal = devices::normal_code(code).unwrap_or_else(|| code.to_owned());
     let public = key.verifying_key().to_bytes();
     let signed = [b"furrow enrol v1", normal.as_bytes(), &public[..]].concat();
@@ -51,7 +51,7 @@ fn body(code: &str, key: &SigningKey) -> String {
     .to_string()
 }
 
-async fn enrol(to: SocketAddr, body: &str) -> Answer {
+pub async fn enrol(to: SocketAddr, body: &str) -> Answer {
     ask(to, "POST", "/api/devices/enrol", &[], body).await
 }
 

@@ -1,7 +1,8 @@
-//! The machine door from the outside: sessions, limits, attacks, certificates, operators, outside brokers. Never needs a database.
+//! The machine door from the outside: sessions, limits, attacks, certificates, operators, outside brokers. Only `fleet` needs a database.
 
 mod attacks;
 mod bench;
+mod fleet;
 mod operators;
 mod outside;
 mod session;

@@ -38,7 +38,7 @@ use super::bench::{Client, PATIENCE, connect_of, down, frame, token, until, up};
 
 const MOSQUITTO: &str = "/usr/sbin/mosquitto";
 
-const STRICT: &str = "user platform
+pub const STRICT: &str = "user platform
 topic read furrow/v1/+/up
 topic read furrow/v1/+/state
 topic readwrite furrow/v1/+/down
@@ -49,16 +49,16 @@ pattern read furrow/v1/%u/down
 ";
 
 /// A broker of one test.
-struct Broker {
+pub struct Broker {
     folder: tempfile::TempDir,
-    address: SocketAddr,
+    pub address: SocketAddr,
     process: Child,
 }
 
 impl Broker {
     /// A broker with these access rules; None, said clearly, where Mosquitto is not installed.
     #[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
-    async fn start(rules: &str, more: &str) -> Option<Self> {
+    pub async fn start(rules: &str, more: &str) -> Option<Self> {
         if !Path::new(MOSQUITTO).exists() {
             eprintln!(
                 "{MOSQUITTO} is not present: the outside broker is not tested (apt install mosquitto)"
@@ -127,7 +127,7 @@ impl Broker {
         }
     }
 
-    async fn device(&self, number: u32) -> Client<TcpStream> {
+    pub async fn device(&self, number: u32) -> Client<TcpStream> {
         let mut client = Client::dial(self.address).await;
         let admitted = client.knock(connect_of(number)).await.unwrap();
         assert_eq!(admitted, ConnectReturnCode::Success);

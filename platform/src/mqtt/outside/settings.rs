@@ -1,4 +1,4 @@
-//! Where an outside broker is and who we are there. Never connects by itself.
+//! Where an outside broker is and how it is reached. Connects to nothing.
 
 use std::{fs, io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use rustls::{
 };
 use thiserror::Error;
 
-use super::{bus::LIVE_FILTER, packet::MAX_PACKET};
+use crate::mqtt::{bus::LIVE_FILTER, packet::MAX_PACKET};
 
 /// A dead broker is noticed within a minute.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
@@ -57,7 +57,7 @@ pub enum OutsideError {
 
 impl OutsideSettings {
     /// What rumqttc needs to connect under this client id.
-    pub(super) fn options(
+    pub(in crate::mqtt) fn options(
         &self,
         client_id: &str,
         login: Option<(&str, &str)>,
@@ -80,7 +80,7 @@ impl OutsideSettings {
     }
 
     /// Our own name and password.
-    pub(super) fn login(&self) -> Option<(&str, &str)> {
+    pub(in crate::mqtt) fn login(&self) -> Option<(&str, &str)> {
         let name = self.username.as_deref()?;
         Some((name, self.password.as_deref().unwrap_or_default()))
     }
@@ -102,7 +102,6 @@ impl OutsideSettings {
             .with_no_client_auth())
     }
 
-    /// What the platform hears: frames and states shared with its like, positions for itself.
     pub(super) fn filters(&self) -> [SubscribeFilter; 3] {
         let shared = |filter: &str| format!("$share/{}/{filter}", self.share_group);
         [
