@@ -177,6 +177,7 @@ fn read_track(path: &Path) -> anyhow::Result<Vec<Fix>> {
                 _ => None,
             },
             width_m: optional(width),
+            sections: None,
         });
     }
     Ok(fixes)

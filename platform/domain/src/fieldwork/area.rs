@@ -2,28 +2,22 @@
 
 use super::{
     Setup,
-    swath::{Mark, lengths, quads, thin},
+    swath::{Implement, Mark, lengths, quads, thin},
 };
 use crate::{
     geo::{
         Area,
         region::{Region, signed_area},
     },
-    track::{
-        Track,
-        step::{LONG_STEP_M, Step},
-    },
+    track::{Point, Track, step::Step},
 };
 
 /// Slivers between passes are closed by this at most, m ...
-const CLOSE_M: f64 = 1.5;
+pub(super) const CLOSE_M: f64 = 1.5;
 /// ... and by this part of the width.
-const CLOSE_WIDTHS: f64 = 0.2;
+pub(super) const CLOSE_WIDTHS: f64 = 0.2;
 /// How far outside the plot still is its headland, m.
 const HEADLAND_M: f64 = 5.0;
-/// Slower than this an implement covers nothing, m/s.
-pub(super) const LEAST_WORK_MPS: f64 = 0.2;
-
 /// What a step swept, before any plot.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Swept {
@@ -33,11 +27,6 @@ pub(super) struct Swept {
     pub distance_x_width_m2: f64,
 }
 
-/// Whether a step may have covered ground at all.
-pub(super) fn sweeps(step: &Step) -> bool {
-    !step.gap && !step.parked && step.metres <= LONG_STEP_M && step.speed() >= LEAST_WORK_MPS
-}
-
 /// The width of the step that ends at a point, m.
 pub(super) fn width(track: &Track, end: usize, setup: &Setup) -> f64 {
     let told = track.points.get(end).and_then(|p| p.fix.width_m);
@@ -45,37 +34,55 @@ pub(super) fn width(track: &Track, end: usize, setup: &Setup) -> f64 {
         .unwrap_or(setup.width_m)
 }
 
-/// Unites the swaths of the steps that are worked.
-pub(super) fn sweep(track: &Track, steps: &[Step], worked: &[bool], setup: &Setup) -> Swept {
+/// The runs of worked steps as marks: cut where work pauses, and where `plot_of` says that the machine
+/// went over into another plot.
+pub(super) fn runs(
+    track: &Track,
+    steps: &[Step],
+    worked: &[bool],
+    setup: &Setup,
+    plot_of: impl Fn(usize) -> Option<usize>,
+) -> Vec<Vec<Mark>> {
+    let mut runs: Vec<Vec<Mark>> = Vec::new();
+    let mut open = false;
+    let mut plot = None;
+    for (step, worked) in steps.iter().zip(worked) {
+        let pair = (track.points.get(step.end - 1), track.points.get(step.end));
+        let (true, (Some(from), Some(to))) = (*worked, pair) else {
+            open = false;
+            continue;
+        };
+        let mark = |point: &Point| Mark {
+            place: point.place,
+            at_ms: point.fix.at_ms,
+            width_m: width(track, step.end, setup),
+            sections: to.fix.sections,
+        };
+        let here = plot_of(step.end);
+        let over = here.is_some() && plot.is_some() && here != plot;
+        plot = here.or(plot);
+        if !open || over {
+            runs.push(vec![mark(from)]);
+        }
+        open = true;
+        runs.last_mut()
+            .into_iter()
+            .for_each(|run| run.push(mark(to)));
+    }
+    runs
+}
+
+/// Unites the swaths of runs.
+pub(super) fn sweep(runs: &[Vec<Mark>], implement: Implement) -> Swept {
     let mut swept = Swept::default();
     let mut rings = Vec::new();
-    let mut run: Vec<Mark> = Vec::new();
-    let mut close = |run: &mut Vec<Mark>| {
+    for run in runs {
         let kept = thin(run);
-        let (metres, m2) = lengths(&kept);
+        let (metres, m2) = lengths(&kept, implement);
         swept.distance_m += metres;
         swept.distance_x_width_m2 += m2;
-        rings.extend(quads(&kept, setup.forward_m, setup.left_m));
-        run.clear();
-    };
-    for (step, worked) in steps.iter().zip(worked) {
-        if !worked {
-            close(&mut run);
-            continue;
-        }
-        let width_m = width(track, step.end, setup);
-        let places = [step.end - 1, step.end].map(|i| track.points.get(i).map(|p| p.place));
-        if let [Some(from), Some(to)] = places {
-            if run.is_empty() {
-                run.push(Mark {
-                    place: from,
-                    width_m,
-                });
-            }
-            run.push(Mark { place: to, width_m });
-        }
+        rings.extend(quads(&kept, implement).into_iter().map(|(_, ring)| ring));
     }
-    close(&mut run);
     swept.gross = Area::from_m2(rings.iter().map(|ring| signed_area(ring)).sum());
     swept.union = Region::from_rings(rings);
     swept
@@ -91,6 +98,8 @@ pub(super) struct Areas {
     pub overlap: Area,
     pub headland: Area,
     pub outside: Area,
+    pub covered_region: Region,
+    pub closed_region: Region,
 }
 
 /// Measures what was swept, inside `plot` where there is one.
@@ -113,9 +122,11 @@ pub(super) fn measure(swept: &Swept, plot: Option<&Region>, width_m: f64) -> Are
         union,
         covered,
         closed: closed_region.area().max(covered),
-        gross: swept.gross,
+        gross: swept.gross.max(union),
         overlap: swept.gross.minus(union),
         headland: near.minus(covered),
         outside: union.minus(near.max(covered)),
+        covered_region,
+        closed_region,
     }
 }

@@ -3,17 +3,21 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Activity, Reason, Setup, Verdict, VerdictKind, activity,
+    Alarm, PlotConflict, Setup, Verdict,
+    activity::{self, Times},
+    alarm,
     area::{self, Areas},
+    choice::{self, Ground},
+    passes::Passes,
     presence::{self, Presence},
-    start::{self, Ground},
+    verdict,
 };
 use crate::{
     geo::{
-        Area, Degrees, Metres,
-        plot::Plot,
-        projection::{Projection, middle},
-        region::Region,
+        Area, Degrees,
+        plot::{Plot, Repair},
+        projection::Projection,
+        region::{Lookup, Region},
     },
     track::{
         Fix, Rejection, Track,
@@ -21,8 +25,6 @@ use crate::{
     },
 };
 
-/// A second plot with more than this share of the work is reported.
-const CONFLICT_SHARE: f64 = 0.1;
 /// Figures are estimates when the accuracy is worse than this part of the width ...
 const ESTIMATE_WIDTHS: f64 = 0.15;
 /// ... or the median interval at work longer than this, s.
@@ -37,6 +39,9 @@ pub struct Gap {
     pub to_ms: i64,
     /// Seconds of it.
     pub missing_s: f64,
+    /// What may have been worked in it, m2: the straight way x width between two worked steps. Shown,
+    /// never billed.
+    pub missing_m2: f64,
 }
 
 /// How far the figures can be trusted.
@@ -48,15 +53,6 @@ pub struct Quality {
     pub interval_s: Option<f64>,
     /// Whether the areas are estimates.
     pub estimate: bool,
-}
-
-/// Another plot with much of the work.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlotConflict {
-    /// Its name.
-    pub plot: String,
-    /// Its share of the work in all plots.
-    pub share: f64,
 }
 
 /// The facts.
@@ -106,60 +102,132 @@ pub struct Facts {
     pub gaps: Vec<Gap>,
     /// The plot that was worked.
     pub plot: Option<String>,
+    /// What was mended on its boundary.
+    pub plot_repairs: Vec<Repair>,
     /// A second one with over 10 % of the work.
     pub plot_conflict: Option<PlotConflict>,
     /// On the start.
     pub start: Verdict,
     /// How far to trust it.
     pub quality: Quality,
+    /// Median distance between neighbouring passes, m.
+    pub pass_spacing_m: Option<f64>,
+    /// What looks wrong.
+    pub alarms: Vec<Alarm>,
+}
+
+/// Facts, and the ground they rest on.
+#[derive(Debug, Clone)]
+pub struct Survey {
+    /// The figures.
+    pub facts: Facts,
+    /// Of which the local metres below are.
+    pub projection: Projection,
+    /// All swaths.
+    pub union: Region,
+    /// Inside the plot.
+    pub covered: Region,
+    /// Closed.
+    pub closed: Region,
+    /// The plot that was worked.
+    pub plot: Option<Region>,
+    /// What each kept fix's step was, with the time of the fix (ms since 1970 UTC); None for gaps.
+    pub activities: Vec<(i64, Option<super::Activity>)>,
 }
 
 /// The facts of fixes in any order, for a machine and the plots that it may have worked.
 #[must_use]
 pub fn facts(fixes: &[Fix], setup: &Setup, plots: &[Plot]) -> Facts {
-    let projection = Projection::at(centre(fixes, plots));
+    survey(fixes, setup, plots).facts
+}
+
+/// The facts of fixes in any order, with the regions that they rest on.
+#[must_use]
+pub fn survey(fixes: &[Fix], setup: &Setup, plots: &[Plot]) -> Survey {
+    let middle = choice::median_place(fixes);
+    let plots = choice::turned(plots, middle);
+    let projection = Projection::at(centre(&plots, middle));
     let track = Track::new(fixes, &projection);
     let steps = steps(&track);
     let worked = activity::worked(&track, &steps, setup);
-    let swept = area::sweep(&track, &steps, &worked, setup);
-    let regions: Vec<Region> = plots.iter().map(|plot| plot.region(&projection)).collect();
-    let chosen = choose(&swept.union, &regions, &track);
-    let region = chosen.and_then(|i| regions.get(i));
-    let areas = area::measure(&swept, region, setup.width_m);
-    let presence = region.map_or(Presence::default(), |region| {
-        let grown = |m: f64| region.grown(m).lookup();
-        presence::presence(
-            &track,
-            &grown(presence::ARRIVE_GROWN_M),
-            &grown(presence::LEAVE_GROWN_M),
-        )
-    });
-    let (started_ms, start) = judge_start(&track, &steps, &worked, setup, region);
-    let times = Times::of(&track, &steps, &worked);
-    Facts {
-        work_distance_m: swept.distance_m,
-        distance_x_width_m2: swept.distance_x_width_m2,
-        distance_m: steps
-            .iter()
-            .filter(|s| !s.gap && !s.parked)
-            .map(|s| s.metres)
-            .sum(),
-        arrived_ms: presence.arrived_ms,
-        started_ms,
-        finished_ms: finished(&track, &steps, &worked, presence.left_ms),
-        left_ms: presence.left_ms,
-        fixes: track.points.len(),
-        rejected: count(&track.rejected),
-        plot: chosen.and_then(|i| plots.get(i)).map(|p| p.name.clone()),
-        plot_conflict: conflict(&swept.union, &regions, plots, chosen),
-        start,
-        quality: quality(&track, &steps, &worked, setup),
-        ..Facts::measured(&areas, times)
+    let lookups: Vec<Lookup> = plots
+        .iter()
+        .map(|plot| plot.region(&projection).lookup())
+        .collect();
+    let swept = sweep(&track, &steps, &worked, setup, &lookups);
+    let grounds: Vec<Ground> = plots
+        .into_iter()
+        .map(|plot| Ground::of(plot, &projection, &swept.union))
+        .collect();
+    let chosen = choice::choose(&grounds, &track);
+    let ground = chosen.and_then(|i| grounds.get(i));
+    let areas = area::measure(&swept, ground.map(|g| &g.region), setup.width_m);
+    let mut whole = Facts::measured(&areas, &swept, Times::of(&track, &steps, &worked, setup));
+    whole.plot_conflict = choice::conflict(&grounds, chosen);
+    let datum = choice::datum_mistake(&grounds, &swept.union, &projection);
+    whole.pass_spacing_m = Passes::new(&track, &steps, &worked, setup).spacing_m();
+    whole.alarms = alarm::alarms(&track, whole.pass_spacing_m, &swept, datum.as_ref(), setup);
+    whole.tell_track(&track, &steps);
+    whole.quality = quality(&track, &steps, &worked, setup);
+    let sensor = activity::has_sensor(&track, setup);
+    let plot = ground.map(|g| (&g.region, whole.tell_presence(&track, &steps, &worked, g)));
+    if plot.is_none() {
+        whole.finished_ms = finished(&track, &steps, &worked, |_| true);
+    }
+    let judged = verdict::judge(
+        &track,
+        &steps,
+        &worked,
+        (setup, sensor),
+        plot,
+        datum.as_ref(),
+    );
+    (whole.started_ms, whole.start) = judged;
+    Survey {
+        activities: labels(&track, &steps, &worked),
+        plot: ground.map(|g| g.region.clone()),
+        facts: whole,
+        projection,
+        union: swept.union,
+        covered: areas.covered_region,
+        closed: areas.closed_region,
     }
 }
 
+/// The middle of the first plot, else of the fixes.
+fn centre(plots: &[Plot], middle: Option<Degrees>) -> Degrees {
+    let nowhere = Degrees { lon: 0.0, lat: 0.0 };
+    plots
+        .first()
+        .map(Plot::centre)
+        .or(middle)
+        .unwrap_or(nowhere)
+}
+
+fn sweep(
+    track: &Track,
+    steps: &[Step],
+    worked: &[bool],
+    setup: &Setup,
+    plots: &[Lookup],
+) -> area::Swept {
+    let plot_of = |i: usize| {
+        // With one plot there is no other to go over into.
+        let place = track.points.get(i).filter(|_| plots.len() > 1)?.place;
+        plots.iter().position(|plot| plot.contains(place))
+    };
+    let runs = area::runs(track, steps, worked, setup, plot_of);
+    area::sweep(&runs, setup.implement())
+}
+
+fn labels(track: &Track, steps: &[Step], worked: &[bool]) -> Vec<(i64, Option<super::Activity>)> {
+    let at = |step: &Step| track.points.get(step.end).map_or(0, |p| p.fix.at_ms);
+    let activities = activity::activities(track, steps, worked);
+    steps.iter().map(at).zip(activities).collect()
+}
+
 impl Facts {
-    fn measured(areas: &Areas, times: Times) -> Self {
+    fn measured(areas: &Areas, swept: &area::Swept, times: Times) -> Self {
         Self {
             union: areas.union,
             covered: areas.covered,
@@ -168,8 +236,8 @@ impl Facts {
             overlap: areas.overlap,
             headland: areas.headland,
             outside: areas.outside,
-            work_distance_m: 0.0,
-            distance_x_width_m2: 0.0,
+            work_distance_m: swept.distance_m,
+            distance_x_width_m2: swept.distance_x_width_m2,
             distance_m: 0.0,
             arrived_ms: None,
             started_ms: None,
@@ -183,9 +251,10 @@ impl Facts {
             rejected: BTreeMap::new(),
             gaps: times.gaps,
             plot: None,
+            plot_repairs: vec![],
             plot_conflict: None,
             start: Verdict {
-                kind: VerdictKind::None,
+                kind: verdict::VerdictKind::None,
                 reasons: vec![],
             },
             quality: Quality {
@@ -193,213 +262,57 @@ impl Facts {
                 interval_s: None,
                 estimate: false,
             },
+            pass_spacing_m: None,
+            alarms: vec![],
         }
     }
-}
 
-/// The middle of the first plot, else of the fixes.
-fn centre(fixes: &[Fix], plots: &[Plot]) -> Degrees {
-    let sound = |place: &Degrees| {
-        place.lat.is_finite()
-            && place.lon.is_finite()
-            && place.lat.abs() <= 90.0
-            && (place.lat.abs() > 1e-5 || place.lon.abs() > 1e-5)
-    };
-    // Of the fixes' places the median stands: a wrong one far away must not move the centre.
-    let median_place = || {
-        let places: Vec<Degrees> = fixes.iter().map(|f| f.place).filter(sound).collect();
-        let origin = places.first()?.lon;
-        let near = |lon: f64| (lon - origin + 180.0).rem_euclid(360.0) - 180.0;
-        let lat = median(places.iter().map(|p| p.lat))?;
-        let lon = median(places.iter().map(|p| near(p.lon)))?;
-        Some(Degrees {
-            lon: origin + lon,
-            lat,
-        })
-    };
-    plots
-        .first()
-        .and_then(Plot::centre)
-        .or_else(median_place)
-        .or_else(|| middle(fixes.iter().map(|f| f.place).filter(sound)))
-        .unwrap_or(Degrees { lon: 0.0, lat: 0.0 })
-}
-
-/// The plot with the largest worked area; without work the one where the machine was for longest.
-fn choose(union: &Region, regions: &[Region], track: &Track) -> Option<usize> {
-    let worked = |region: &Region| union.intersection(region).area();
-    let best = regions
-        .iter()
-        .enumerate()
-        .map(|(i, r)| (worked(r), i))
-        .max_by_key(|(a, i)| (*a, std::cmp::Reverse(*i)))?;
-    if best.0 > Area::default() {
-        return Some(best.1);
+    fn tell_track(&mut self, track: &Track, steps: &[Step]) {
+        self.fixes = track.points.len();
+        for (_, reason) in &track.rejected {
+            *self.rejected.entry(*reason).or_default() += 1;
+        }
+        let travelled = steps.iter().filter(|s| s.travels()).map(|s| s.metres);
+        self.distance_m = travelled.fold(0.0, |sum, m| sum + m);
     }
-    let stayed = |region: &Region| {
-        let lookup = region.grown(presence::ARRIVE_GROWN_M).lookup();
-        track
-            .points
-            .iter()
-            .filter(|p| lookup.contains(p.place))
-            .count()
-    };
-    regions
-        .iter()
-        .enumerate()
-        .max_by_key(|(i, r)| (stayed(r), std::cmp::Reverse(*i)))
-        .map(|(i, _)| i)
+
+    /// When the machine was at the plot that was worked.
+    fn tell_presence(
+        &mut self,
+        track: &Track,
+        steps: &[Step],
+        worked: &[bool],
+        ground: &Ground,
+    ) -> Presence {
+        let grown = |m: f64| ground.region.grown(m).lookup();
+        let far = grown(presence::LEAVE_GROWN_M);
+        let presence = presence::presence(track, &grown(presence::ARRIVE_GROWN_M), &far);
+        self.arrived_ms = presence.arrived_ms;
+        self.left_ms = presence.left_ms;
+        self.finished_ms = finished(track, steps, worked, |point| {
+            let gone = presence.left_ms.is_some_and(|left| point.fix.at_ms > left);
+            !gone && far.contains(point.place)
+        });
+        self.plot = Some(ground.plot.name.clone());
+        self.plot_repairs.clone_from(&ground.plot.repairs);
+        presence
+    }
 }
 
-fn conflict(
-    union: &Region,
-    regions: &[Region],
-    plots: &[Plot],
-    chosen: Option<usize>,
-) -> Option<PlotConflict> {
-    let worked: Vec<f64> = regions
-        .iter()
-        .map(|r| union.intersection(r).area().m2())
-        .collect();
-    let total: f64 = worked.iter().sum();
-    let (share, i) = worked
-        .iter()
-        .enumerate()
-        .filter(|(i, _)| Some(*i) != chosen)
-        .map(|(i, m2)| (m2 / total.max(1e-9), i))
-        .max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (share > CONFLICT_SHARE).then(|| PlotConflict {
-        plot: plots.get(i).map(|p| p.name.clone()).unwrap_or_default(),
-        share,
-    })
-}
-
-fn judge_start(
+/// End of the last worked step that counts.
+fn finished(
     track: &Track,
     steps: &[Step],
     worked: &[bool],
-    setup: &Setup,
-    region: Option<&Region>,
-) -> (Option<i64>, Verdict) {
-    let verdict = |kind, reason| Verdict {
-        kind,
-        reasons: vec![reason],
-    };
-    let Some(region) = region else {
-        return (None, verdict(VerdictKind::None, Reason::NoPlot));
-    };
-    if track.points.is_empty() {
-        return (None, verdict(VerdictKind::NotProvable, Reason::Silent));
-    }
-    let inside = region.grown(start::GROWN_M).lookup();
-    let ground = Ground {
-        track,
-        steps,
-        worked,
-        setup,
-        inside: &inside,
-        plot_m2: region.area().m2(),
-    };
-    match ground.start() {
-        Ok((at_ms, seconds)) => (
-            Some(at_ms),
-            verdict(VerdictKind::Proven, Reason::WorkSeen { seconds }),
-        ),
-        Err(reason) => {
-            let near = region.grown(presence::LEAVE_GROWN_M).lookup();
-            let good = track.points.iter().any(|p| p.fix.good());
-            if good && !track.points.iter().any(|p| near.contains(p.place)) {
-                let nearest_m = nearest(track, region);
-                (
-                    None,
-                    verdict(VerdictKind::Contradicted, Reason::Elsewhere { nearest_m }),
-                )
-            } else {
-                (None, verdict(VerdictKind::NotProvable, reason))
-            }
-        }
-    }
-}
-
-/// Least distance of any point to the plot's edge, m.
-fn nearest(track: &Track, region: &Region) -> f64 {
-    let edges: Vec<[Metres; 2]> = region
-        .shapes()
-        .iter()
-        .flatten()
-        .flat_map(|ring| ring.iter().zip(ring.iter().cycle().skip(1)))
-        .map(|(a, b)| [Metres { x: a[0], y: a[1] }, Metres { x: b[0], y: b[1] }])
-        .collect();
-    let to_edge = |p: Metres, [a, b]: &[Metres; 2]| {
-        let along = a.to(*b);
-        let t = (a.to(p).dot(along) / along.dot(along).max(1e-12)).clamp(0.0, 1.0);
-        a.moved(along, t).distance(p)
-    };
-    let of = |p: Metres| {
-        edges
-            .iter()
-            .map(|e| to_edge(p, e))
-            .fold(f64::INFINITY, f64::min)
-    };
-    track
-        .points
-        .iter()
-        .map(|p| of(p.place))
-        .fold(f64::INFINITY, f64::min)
-}
-
-/// End of the last worked step before leaving.
-fn finished(track: &Track, steps: &[Step], worked: &[bool], left_ms: Option<i64>) -> Option<i64> {
+    counts: impl Fn(&crate::track::Point) -> bool,
+) -> Option<i64> {
     steps
         .iter()
         .zip(worked)
         .filter(|(_, worked)| **worked)
-        .filter_map(|(step, _)| track.points.get(step.end).map(|p| p.fix.at_ms))
-        .filter(|at| left_ms.is_none_or(|left| *at <= left))
-        .next_back()
-}
-
-struct Times {
-    work_s: f64,
-    turn_s: f64,
-    transit_s: f64,
-    idle_s: f64,
-    gaps: Vec<Gap>,
-}
-
-impl Times {
-    fn of(track: &Track, steps: &[Step], worked: &[bool]) -> Self {
-        let activities = activity::activities(track, steps, worked);
-        let seconds = |of: Activity| {
-            steps
-                .iter()
-                .zip(&activities)
-                .filter(|(_, a)| **a == Some(of))
-                .map(|(s, _)| s.seconds)
-                .sum::<f64>()
-        };
-        let at = |i: usize| track.points.get(i).map_or(0, |p| p.fix.at_ms);
-        let gap = |s: &Step| Gap {
-            from_ms: at(s.end - 1),
-            to_ms: at(s.end),
-            missing_s: s.seconds,
-        };
-        Self {
-            work_s: seconds(Activity::Work),
-            turn_s: seconds(Activity::Turn),
-            transit_s: seconds(Activity::Transit),
-            idle_s: seconds(Activity::Idle),
-            gaps: steps.iter().filter(|s| s.gap).map(gap).collect(),
-        }
-    }
-}
-
-fn count(rejected: &[(Fix, Rejection)]) -> BTreeMap<Rejection, usize> {
-    let mut counts = BTreeMap::new();
-    for (_, reason) in rejected {
-        *counts.entry(*reason).or_default() += 1;
-    }
-    counts
+        .filter_map(|(step, _)| track.points.get(step.end))
+        .rfind(|point| counts(point))
+        .map(|point| point.fix.at_ms)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of fixes")]
@@ -410,14 +323,9 @@ fn quality(track: &Track, steps: &[Step], worked: &[bool], setup: &Setup) -> Qua
         .zip(worked)
         .filter(|(_, w)| **w)
         .map(|(s, _)| s);
-    let interval_s = median(at_work.clone().map(|s| s.seconds)).or_else(|| {
-        median(
-            steps
-                .iter()
-                .filter(|s| !s.parked && !s.gap)
-                .map(|s| s.seconds),
-        )
-    });
+    let moving = steps.iter().filter(|s| !s.parked && !s.gap);
+    let interval_s =
+        median(at_work.clone().map(|s| s.seconds)).or_else(|| median(moving.map(|s| s.seconds)));
     let accuracy = median(
         at_work
             .filter_map(|s| track.points.get(s.end))

@@ -1,16 +1,26 @@
 //! From a track to facts that a bill can stand on (worked area, arrival, start, finish, times). Never rounds for money.
 
 mod activity;
+mod alarm;
 mod area;
-pub mod facts;
+mod bitmap;
+mod choice;
+mod facts;
+mod infer;
 pub mod live;
+mod passes;
 mod presence;
+mod share;
 mod start;
 mod swath;
+mod verdict;
 
 pub use activity::Activity;
-pub use facts::{Facts, Gap, facts};
-pub use start::{Reason, Verdict, VerdictKind};
+pub use alarm::Alarm;
+pub use choice::{DatumMistake, PlotConflict};
+pub use facts::{Facts, Gap, Quality, Survey, facts, survey};
+pub use share::{Share, Visit, shares};
+pub use verdict::{Reason, Verdict, VerdictKind};
 
 use thiserror::Error;
 
@@ -48,6 +58,8 @@ pub struct Setup {
     pub forward_m: f64,
     /// From the antenna to the middle of the implement, m to the left.
     pub left_m: f64,
+    /// How many sections of equal width the implement has (1 to 32), where its masks are to count.
+    pub sections: Option<u32>,
     /// Kind of machine.
     pub machine_type: MachineType,
     /// Whether the work sensor is listened to.
@@ -66,11 +78,27 @@ impl Setup {
             width_m,
             forward_m: 0.0,
             left_m: 0.0,
+            sections: None,
             machine_type: MachineType::Other,
             use_sensor: true,
         })
     }
 }
+
+impl Setup {
+    /// The implement as its swath is drawn.
+    fn implement(&self) -> swath::Implement {
+        let sound = |m: f64| if m.abs() <= MOST_OFFSET_M { m } else { 0.0 };
+        swath::Implement {
+            forward_m: sound(self.forward_m),
+            left_m: sound(self.left_m),
+            sections: self.sections.filter(|n| (1..=32).contains(n)),
+        }
+    }
+}
+
+/// An antenna further from its implement than this is not on the same machine, m.
+const MOST_OFFSET_M: f64 = 50.0;
 
 /// A width that no implement has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

@@ -1,13 +1,14 @@
 //! The verdict on the start of work at a plot. Never calls a start proven that the track does not show.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
-use serde::Serialize;
-
-use super::Setup;
+use super::{Reason, Setup};
 use crate::{
     geo::{Metres, region::Lookup},
-    track::{Track, step::Step},
+    track::{
+        Track,
+        step::{Step, median},
+    },
 };
 
 /// The window in which a start shows itself, ms.
@@ -16,6 +17,8 @@ const WINDOW_MS: i64 = 600_000;
 const WORK_S: f64 = 120.0;
 /// ... or this part of the plot.
 const PLOT_SHARE: f64 = 0.3;
+/// Slowest work without a sensor, m/s.
+const SLOWEST_MPS: f64 = 0.3;
 /// Longest step that counts, s.
 const STEP_S: f64 = 10.0;
 /// Least way, in widths.
@@ -33,70 +36,61 @@ const GOOD_SHARE: f64 = 0.8;
 /// How far the plot is grown: the first round drives half a width inside the edge.
 pub(super) const GROWN_M: f64 = 2.0;
 
-/// What can be said of the start.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Verdict {
-    /// The verdict.
-    pub kind: VerdictKind,
-    /// Why, as data.
-    pub reasons: Vec<Reason>,
-}
-
-/// Kinds of verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum VerdictKind {
-    /// The track shows the start.
-    Proven,
-    /// The device was on and elsewhere.
-    Contradicted,
-    /// The track can say neither.
-    NotProvable,
-    /// There is no plot to start at.
-    None,
-}
-
-/// One reason.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "reason", rename_all = "snake_case")]
-pub enum Reason {
-    /// So much work was seen within 10 minutes of the start.
-    WorkSeen {
-        /// Seconds of it.
-        seconds: f64,
-    },
-    /// No plot was given.
-    NoPlot,
-    /// The device sent nothing.
-    Silent,
-    /// The device never came nearer to the plot than this.
-    Elsewhere {
-        /// Metres to the plot's edge.
-        nearest_m: f64,
-    },
-    /// The machine was at the plot and did not work for long enough at a stretch.
-    WorkTooShort {
-        /// Seconds of work inside the plot in all.
-        seconds: f64,
-    },
-    /// The machine was at the plot and did not work.
-    NoWork,
-    /// Too few fixes were good.
-    PoorFixes {
-        /// Share of good ones.
-        good_share: f64,
-    },
-}
-
 /// A step that may be part of a start.
 struct Candidate {
     begin_ms: i64,
     end_ms: i64,
     seconds: f64,
     metres: f64,
-    from: Metres,
-    to: Metres,
+    /// The cells that its way touches.
+    cells: Vec<(i64, i64)>,
     good: bool,
+}
+
+/// The candidates of a window, summed up as they come and go.
+#[derive(Default)]
+struct Window {
+    seconds: f64,
+    metres: f64,
+    count: u32,
+    good: u32,
+    cells: HashMap<(i64, i64), u32>,
+}
+
+impl Window {
+    fn enter(&mut self, candidate: &Candidate) {
+        self.seconds += candidate.seconds;
+        self.metres += candidate.metres;
+        self.count += 1;
+        self.good += u32::from(candidate.good);
+        for cell in &candidate.cells {
+            *self.cells.entry(*cell).or_default() += 1;
+        }
+    }
+
+    fn leave(&mut self, candidate: &Candidate) {
+        self.seconds -= candidate.seconds;
+        self.metres -= candidate.metres;
+        self.count -= 1;
+        self.good -= u32::from(candidate.good);
+        for cell in &candidate.cells {
+            if let Some(count) = self.cells.get_mut(cell) {
+                *count -= 1;
+                if *count == 0 {
+                    self.cells.remove(cell);
+                }
+            }
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "cells of ten minutes")]
+    fn cells_m2(&self) -> f64 {
+        self.cells.len() as f64 * CELL_M * CELL_M
+    }
+
+    fn good_share(&self) -> f64 {
+        f64::from(self.good) / f64::from(self.count.max(1))
+    }
 }
 
 /// Where the start is sought.
@@ -108,12 +102,20 @@ pub(super) struct Ground<'a> {
     /// The plot grown by [`GROWN_M`].
     pub inside: &'a Lookup,
     pub plot_m2: f64,
+    /// Whether the sensor says what is work.
+    pub sensor: bool,
+}
+
+/// A start that the track shows.
+pub(super) struct Start {
+    pub at_ms: i64,
+    /// Seconds of work in the window that shows it.
+    pub seconds: f64,
 }
 
 impl Ground<'_> {
     fn candidates(&self) -> Vec<Candidate> {
         let fastest = self.setup.machine_type.fastest_work_mps();
-        let sensor = self.setup.use_sensor;
         self.steps
             .iter()
             .zip(self.worked)
@@ -123,15 +125,13 @@ impl Ground<'_> {
                     self.track.points.get(step.end - 1)?,
                     self.track.points.get(step.end)?,
                 );
-                let told = sensor && b.fix.work_on == Some(true);
-                let may = told || (0.3..=fastest).contains(&step.speed());
+                let may = self.sensor || (SLOWEST_MPS..=fastest).contains(&step.pace);
                 (may && self.inside.contains(b.place)).then(|| Candidate {
                     begin_ms: a.fix.at_ms,
                     end_ms: b.fix.at_ms,
                     seconds: step.seconds,
                     metres: step.metres,
-                    from: a.place,
-                    to: b.place,
+                    cells: cells(a.place, b.place),
                     good: b.fix.good(),
                 })
             })
@@ -139,73 +139,83 @@ impl Ground<'_> {
     }
 
     /// Start of work (ms since 1970 UTC), if the track shows it, and what it rests on.
-    pub(super) fn start(&self) -> Result<(i64, f64), Reason> {
+    pub(super) fn start(&self) -> Result<Start, Reason> {
         let candidates = self.candidates();
         let mut poor: Option<f64> = None;
-        let (mut end, mut seconds, mut metres) = (0, 0.0, 0.0);
-        for (begin, first) in candidates.iter().enumerate() {
+        let mut window = Window::default();
+        let mut end = 0;
+        for first in &candidates {
             while let Some(next) = candidates
                 .get(end)
                 .filter(|c| c.end_ms - first.begin_ms <= WINDOW_MS)
             {
-                seconds += next.seconds;
-                metres += next.metres;
+                window.enter(next);
                 end += 1;
             }
-            let window = candidates.get(begin..end).unwrap_or_default();
-            if metres >= PATH_WIDTHS * self.setup.width_m && self.enough(window, seconds) {
-                #[expect(clippy::cast_precision_loss, reason = "at most some thousand fixes")]
-                let good =
-                    window.iter().filter(|c| c.good).count() as f64 / window.len().max(1) as f64;
+            if self.enough(&window) {
+                let good = window.good_share();
                 if good >= GOOD_SHARE {
-                    return Ok((first.begin_ms, seconds));
+                    return Ok(Start {
+                        at_ms: first.begin_ms,
+                        seconds: window.seconds,
+                    });
                 }
                 poor = Some(poor.map_or(good, |p| p.max(good)));
             }
-            seconds -= first.seconds;
-            metres -= first.metres;
+            window.leave(first);
         }
         Err(match poor {
             Some(good_share) => Reason::PoorFixes { good_share },
-            None if candidates.is_empty() => Reason::NoWork,
-            None => Reason::WorkTooShort {
-                seconds: candidates.iter().map(|c| c.seconds).sum(),
-            },
+            None => self.shortage(&candidates),
         })
     }
 
-    fn enough(&self, window: &[Candidate], seconds: f64) -> bool {
-        // The cheap question first: sums decide most windows without counting cells.
-        let swept: f64 = window.iter().map(|c| c.metres * self.setup.width_m).sum();
-        let share = swept >= PLOT_SHARE * self.plot_m2;
-        if seconds < WORK_S && !share {
-            return false;
+    /// Why no window of the candidates shows a start.
+    fn shortage(&self, candidates: &[Candidate]) -> Reason {
+        let inside = |step: &Step| {
+            let end = self.track.points.get(step.end);
+            end.is_some_and(|p| self.inside.contains(p.place))
+        };
+        let sparse = |(step, worked): &(&Step, &bool)| **worked && step.seconds > STEP_S;
+        let steps = self.steps.iter().zip(self.worked).filter(sparse);
+        let sparse = median(steps.filter(|(s, _)| inside(s)).map(|(s, _)| s.seconds));
+        match (candidates.is_empty(), sparse) {
+            (true, Some(interval_s)) => Reason::SparseFixes { interval_s },
+            (true, None) => Reason::NoWork,
+            (false, _) => Reason::WorkTooShort {
+                seconds: candidates.iter().map(|c| c.seconds).sum(),
+            },
         }
+    }
+
+    fn enough(&self, window: &Window) -> bool {
+        let share = window.metres * self.setup.width_m >= PLOT_SHARE * self.plot_m2;
         let least = CELLS_M2.max((CELLS_PLOT * self.plot_m2).min(CELLS_MOST_M2));
-        cells_m2(window) >= least
+        (window.seconds >= WORK_S || share)
+            && window.metres >= PATH_WIDTHS * self.setup.width_m
+            && window.cells_m2() >= least
     }
 }
 
-/// Area of the distinct cells that the way touches, m2.
+/// The distinct cells that a way of at most some ten metres touches.
 #[expect(
     clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     reason = "cells of a plot, steps of at most 40 m"
 )]
-fn cells_m2(window: &[Candidate]) -> f64 {
-    let mut cells = HashSet::new();
-    for step in window {
-        let parts = (step.metres / (CELL_M / 2.0)).ceil().max(1.0) as u32;
-        for part in 0..=parts {
-            let place = step
-                .from
-                .moved(step.from.to(step.to), f64::from(part) / f64::from(parts));
-            cells.insert((
-                (place.x / CELL_M).floor() as i64,
-                (place.y / CELL_M).floor() as i64,
-            ));
-        }
-    }
-    cells.len() as f64 * CELL_M * CELL_M
+fn cells(from: Metres, to: Metres) -> Vec<(i64, i64)> {
+    let parts = (from.distance(to) / (CELL_M / 2.0))
+        .ceil()
+        .clamp(1.0, 1000.0) as u32;
+    let cell = |part: u32| {
+        let place = from.moved(from.to(to), f64::from(part) / f64::from(parts));
+        (
+            (place.x / CELL_M).floor() as i64,
+            (place.y / CELL_M).floor() as i64,
+        )
+    };
+    let mut cells: Vec<(i64, i64)> = (0..=parts).map(cell).collect();
+    cells.sort_unstable();
+    cells.dedup();
+    cells
 }

@@ -108,10 +108,58 @@ impl Area {
         self.m2() * 3.0 / 2000.0
     }
 
+    /// Split in proportion to weights, so that the parts sum to the whole: what rounding leaves goes to
+    /// the largest remainders, the first of equals first. Nothing to anyone where no weight is.
+    #[must_use]
+    pub fn split(self, weights: &[u64]) -> Vec<Self> {
+        let total: i128 = weights.iter().map(|w| i128::from(*w)).sum();
+        if total == 0 {
+            return vec![Self(0); weights.len()];
+        }
+        let share = |weight: &u64| i128::from(self.0) * i128::from(*weight);
+        let floor = |weight: &u64| i64::try_from(share(weight) / total).unwrap_or(0);
+        let mut parts: Vec<i64> = weights.iter().map(floor).collect();
+        let mut order: Vec<usize> = (0..weights.len()).collect();
+        order.sort_by_key(|i| {
+            let rest = weights.get(*i).map_or(0, |w| share(w) % total);
+            (std::cmp::Reverse(rest), *i)
+        });
+        let left = self.0 - parts.iter().sum::<i64>();
+        for i in order.into_iter().take(usize::try_from(left).unwrap_or(0)) {
+            if let Some(part) = parts.get_mut(i) {
+                *part += 1;
+            }
+        }
+        parts.into_iter().map(Self).collect()
+    }
+
     /// The difference, not below zero.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         let left = self.0.saturating_sub(other.0);
         Self(if left < 0 { 0 } else { left })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_an_area_sum_to_the_whole() {
+        let whole = Area::from_m2(100.0001);
+        let parts = whole.split(&[1, 1, 1]);
+        let sum: i64 = parts.iter().map(|p| p.0).sum();
+        assert_eq!(sum, whole.0);
+        assert_eq!(parts, vec![Area(333_334), Area(333_334), Area(333_333)]);
+        assert_eq!(whole.split(&[0, 0]), vec![Area(0), Area(0)]);
+    }
+
+    #[test]
+    fn what_is_no_area_counts_as_none() {
+        for m2 in [f64::NAN, f64::INFINITY, 1e18] {
+            assert_eq!(Area::from_m2(m2), Area(0));
+        }
+        assert_eq!(Area::from_m2(1.0).minus(Area::from_m2(2.0)), Area(0));
     }
 }

@@ -6,22 +6,26 @@ use thiserror::Error;
 use super::{
     Area, Degrees,
     datum::Datum,
-    projection::{Projection, middle},
+    projection::{Projection, middle, unwrap},
     region::{Region, signed_area},
 };
 
-/// A plot in WGS-84.
+/// A ring of corners, (longitude, latitude) in degrees.
+pub type Ring = Vec<[f64; 2]>;
+
+/// A plot in WGS-84: one or more parts, each an outer ring and its holes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
     /// What it is called.
     pub name: String,
-    rings: Vec<Vec<Degrees>>,
     /// What was mended.
     pub repairs: Vec<Repair>,
+    parts: Vec<Vec<Vec<Degrees>>>,
+    centre: Degrees,
 }
 
 /// Something that was mended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repair {
     /// The last corner was not the first.
@@ -30,8 +34,10 @@ pub enum Repair {
     DuplicateCorners,
     /// A ring turned the wrong way.
     Winding,
-    /// The boundary crossed itself; what it encloses an odd number of times stands.
+    /// A ring crossed or repeated itself; all that it encloses stands.
     SelfCrossing,
+    /// Holes reached outside or over each other, or parts over each other; each m2 counts once.
+    Overlap,
     /// Latitude and longitude were exchanged.
     SwappedAxes,
     /// The degrees were of another datum.
@@ -73,97 +79,173 @@ pub enum PlotError {
 const MAX_AREA_M2: f64 = 1e9;
 
 impl Plot {
-    /// A plot from rings of (longitude, latitude), the outer one first.
+    /// A plot of one part: rings of (longitude, latitude), the outer one first.
     ///
     /// Errors: [`PlotError`]; what can be mended is, and is listed in `repairs`.
-    pub fn new(name: String, rings: &[Vec<[f64; 2]>], datum: Datum) -> Result<Self, PlotError> {
+    pub fn new(name: String, rings: &[Ring], datum: Datum) -> Result<Self, PlotError> {
+        Self::of_parts(name, &[rings.to_vec()], datum)
+    }
+
+    /// A plot of several parts (a multipolygon).
+    ///
+    /// Errors: [`PlotError`]; what can be mended is, and is listed in `repairs`.
+    pub fn of_parts(name: String, parts: &[Vec<Ring>], datum: Datum) -> Result<Self, PlotError> {
         let mut repairs = Vec::new();
-        let swapped = only_swapped(rings);
+        let swapped = only_swapped(parts);
         if swapped {
             repairs.push(Repair::SwappedAxes);
         }
         if datum != Datum::Wgs84 {
             repairs.push(Repair::Datum);
         }
-        let mut clean = Vec::with_capacity(rings.len());
-        for (ring, corners) in rings.iter().enumerate() {
-            clean.push(clean_ring(ring, corners, swapped, datum, &mut repairs)?);
+        let mut clean = Vec::with_capacity(parts.len());
+        for rings in parts.iter().filter(|rings| !rings.is_empty()) {
+            let mut part = Vec::with_capacity(rings.len());
+            for (ring, corners) in rings.iter().enumerate() {
+                part.push(clean_ring(ring, corners, swapped, datum, &mut repairs)?);
+            }
+            clean.push(part);
         }
+        Self::checked(name, clean, repairs)
+    }
+
+    /// The same boundary with latitude and longitude exchanged, if that is a plot: for boundaries
+    /// whose numbers are places either way, when only the other way lies where the machine was.
+    #[must_use]
+    pub fn exchanged(&self) -> Option<Self> {
+        let exchange = |place: &Degrees| Degrees {
+            lon: place.lat,
+            lat: unwrap(place.lon),
+        };
+        let parts: Vec<Vec<Vec<Degrees>>> = self
+            .parts
+            .iter()
+            .map(|part| {
+                part.iter()
+                    .map(|ring| ring.iter().map(exchange).collect())
+                    .collect()
+            })
+            .collect();
+        let places = parts.iter().flatten().flatten();
+        if places.clone().any(|place| place.lat.abs() > 90.0) {
+            return None;
+        }
+        let mut repairs = self.repairs.clone();
+        repairs.push(Repair::SwappedAxes);
+        Self::checked(self.name.clone(), parts, repairs).ok()
+    }
+
+    fn checked(
+        name: String,
+        parts: Vec<Vec<Vec<Degrees>>>,
+        mut repairs: Vec<Repair>,
+    ) -> Result<Self, PlotError> {
+        let places = parts.iter().flatten().flatten().copied();
+        let centre = middle(places).ok_or(PlotError::Empty)?;
+        let projection = Projection::at(centre);
+        let mut told = 0.0;
         let plot = Self {
             name,
-            rings: clean,
-            repairs,
+            repairs: vec![],
+            parts,
+            centre,
         };
-        plot.checked()
-    }
-
-    fn checked(mut self) -> Result<Self, PlotError> {
-        let centre = self.centre().ok_or(PlotError::Empty)?;
-        let projection = Projection::at(centre);
-        let rings = self.projected(&projection);
-        let outer = rings.first().map_or(0.0, |r| signed_area(r));
-        if outer < 0.0 || rings.iter().skip(1).any(|hole| signed_area(hole) > 0.0) {
-            self.repairs.push(Repair::Winding);
+        for rings in plot.projected(&projection) {
+            told += judge_rings(&rings, &mut repairs);
         }
-        let told: f64 = rings.first().map_or(0.0, |r| signed_area(r).abs())
-            - rings
-                .iter()
-                .skip(1)
-                .map(|r| signed_area(r).abs())
-                .sum::<f64>();
-        let area = Region::from_outline(rings).area();
-        if area.m2() < 1.0 {
+        let area = plot.region(&projection).area().m2();
+        if area < 1.0 {
             return Err(PlotError::NoArea);
         }
-        if area.m2() > MAX_AREA_M2 {
+        if area > MAX_AREA_M2 {
             #[expect(clippy::cast_possible_truncation, reason = "an area on Earth in km2")]
-            return Err(PlotError::TooLarge {
-                km2: (area.m2() / 1e6) as i64,
-            });
+            let km2 = (area / 1e6) as i64;
+            return Err(PlotError::TooLarge { km2 });
         }
-        // A boundary that does not cross itself encloses just what its rings say.
-        if (told - area.m2()).abs() > 1e-3_f64.max(1e-6 * area.m2()) {
-            self.repairs.push(Repair::SelfCrossing);
+        if (told - area).abs() > tolerance(area) {
+            repairs.push(Repair::Overlap);
         }
-        self.repairs.dedup();
-        Ok(self)
+        repairs.sort_unstable();
+        repairs.dedup();
+        Ok(Self { repairs, ..plot })
     }
 
-    /// The middle of its outer ring.
+    /// The middle of its bounds.
     #[must_use]
-    pub fn centre(&self) -> Option<Degrees> {
-        middle(self.rings.first()?.iter().copied())
+    pub const fn centre(&self) -> Degrees {
+        self.centre
     }
 
     /// The plot in local metres, its holes left out.
     #[must_use]
     pub fn region(&self, projection: &Projection) -> Region {
-        Region::from_outline(self.projected(projection))
+        let part = |mut rings: Vec<Ring>| {
+            let holes = rings.split_off(1.min(rings.len()));
+            let outer = Region::from_rings(rings);
+            let holes = holes.into_iter().map(|hole| Region::from_rings(vec![hole]));
+            holes.fold(outer, |rest, hole| rest.difference(&hole))
+        };
+        self.projected(projection)
+            .into_iter()
+            .map(part)
+            .reduce(|all, part| all.union(&part))
+            .unwrap_or_default()
     }
 
     /// Its area.
     #[must_use]
     pub fn area(&self) -> Area {
-        self.centre().map_or(Area::default(), |centre| {
-            self.region(&Projection::at(centre)).area()
-        })
+        self.region(&Projection::at(self.centre)).area()
     }
 
-    fn projected(&self, projection: &Projection) -> Vec<Vec<[f64; 2]>> {
+    /// The corners as they would be on a map of another datum, taken for what they are: what the plot
+    /// would be, had its boundary been drawn on a map of that datum and its degrees believed.
+    pub(crate) fn mistaken(&self, datum: Datum) -> Self {
+        let mut moved = self.clone();
+        for place in moved.parts.iter_mut().flatten().flatten() {
+            *place = datum.to_wgs84(*place);
+        }
+        moved
+    }
+
+    fn projected(&self, projection: &Projection) -> Vec<Vec<Ring>> {
         let metres = |place: &Degrees| {
             let m = projection.metres(*place);
             [m.x, m.y]
         };
-        self.rings
+        let ring = |ring: &Vec<Degrees>| ring.iter().map(metres).collect();
+        self.parts
             .iter()
-            .map(|ring| ring.iter().map(metres).collect())
+            .map(|rings| rings.iter().map(ring).collect())
             .collect()
     }
 }
 
+/// Areas that differ by less than this are the same, m2.
+fn tolerance(m2: f64) -> f64 {
+    1e-3_f64.max(1e-6 * m2)
+}
+
+/// Notes what is odd about the rings of one part; gives the area that they tell, m2.
+fn judge_rings(rings: &[Ring], repairs: &mut Vec<Repair>) -> f64 {
+    let mut told = 0.0;
+    for (i, ring) in rings.iter().enumerate() {
+        let signed = signed_area(ring);
+        let enclosed = Region::from_rings(vec![ring.clone()]).area().m2();
+        // A ring that does not cross itself encloses just what its corners say.
+        if (signed.abs() - enclosed).abs() > tolerance(enclosed) {
+            repairs.push(Repair::SelfCrossing);
+        } else if (signed < 0.0) == (i == 0) {
+            repairs.push(Repair::Winding);
+        }
+        told += if i == 0 { enclosed } else { -enclosed };
+    }
+    told
+}
+
 /// Exchanged for certain: every corner is a place only the other way round.
-fn only_swapped(rings: &[Vec<[f64; 2]>]) -> bool {
-    let mut corners = rings.iter().flatten().peekable();
+fn only_swapped(parts: &[Vec<Ring>]) -> bool {
+    let mut corners = parts.iter().flatten().flatten().peekable();
     corners.peek().is_some()
         && corners.all(|[lon, lat]| lat.abs() > 90.0 && lon.abs() <= 90.0 && lat.abs() <= 180.0)
 }
@@ -230,7 +312,7 @@ mod tests {
         ring.pop();
         ring.insert(1, ring[1]);
         let plot = plot(ring);
-        assert_eq!(plot.repairs, vec![Repair::DuplicateCorners, Repair::Closed]);
+        assert_eq!(plot.repairs, vec![Repair::Closed, Repair::DuplicateCorners]);
         assert_eq!(plot.area(), self::plot(square()).area());
     }
 
@@ -285,5 +367,88 @@ mod tests {
         );
         let wide = vec![[1.0, 1.0], [9.0, 1.0], [9.0, 9.0], [1.0, 9.0]];
         assert!(matches!(new(&[wide]), PlotError::TooLarge { .. }));
+    }
+
+    #[test]
+    fn a_boundary_walked_twice_counts_once_and_is_told() {
+        let mut ring = square();
+        ring.extend(square().into_iter().skip(1));
+        let plot = plot(ring);
+        assert_eq!(plot.repairs, vec![Repair::SelfCrossing]);
+        assert_eq!(plot.area(), self::plot(square()).area());
+    }
+
+    fn shifted(ring: &[[f64; 2]], east: f64, factor: f64) -> Ring {
+        let at = |[lon, lat]: &[f64; 2]| {
+            [
+                10.0 + (lon - 10.0) * factor + east,
+                50.0 + (lat - 50.0) * factor + (1.0 - factor) * 0.0005,
+            ]
+        };
+        ring.iter().map(at).collect()
+    }
+
+    #[test]
+    fn holes_are_left_out_whatever_their_winding_and_never_add_area() {
+        let whole = plot(square()).area().m2();
+        let mut hole = shifted(&square(), 0.0002, 0.25);
+        let with = |hole: Ring| Plot::new("p".into(), &[square(), hole], Datum::Wgs84).unwrap();
+        for _ in 0..2 {
+            assert!((with(hole.clone()).area().m2() / whole - 15.0 / 16.0).abs() < 1e-6);
+            hole.reverse();
+        }
+        let outside = with(shifted(&square(), 0.1, 0.25));
+        assert!((outside.area().m2() - whole).abs() < 1e-3);
+        assert!(outside.repairs.contains(&Repair::Overlap));
+    }
+
+    #[test]
+    fn parts_that_overlap_count_once() {
+        let whole = plot(square()).area().m2();
+        let parts = [vec![square()], vec![shifted(&square(), 0.0005, 1.0)]];
+        let both = Plot::of_parts("p".into(), &parts, Datum::Wgs84).unwrap();
+        assert!((both.area().m2() / whole - 1.5).abs() < 1e-6);
+        assert!(both.repairs.contains(&Repair::Overlap));
+    }
+
+    #[test]
+    fn a_boundary_drawn_on_another_datum_is_converted_once_and_told() {
+        let china: Ring = square()
+            .iter()
+            .map(|[lon, lat]| [lon + 106.0, lat - 10.0])
+            .collect();
+        let true_plot = plot(china.clone());
+        for datum in [Datum::Gcj02, Datum::Bd09] {
+            let drawn: Ring = china
+                .iter()
+                .map(|[lon, lat]| {
+                    datum.from_wgs84(Degrees {
+                        lon: *lon,
+                        lat: *lat,
+                    })
+                })
+                .map(|place| [place.lon, place.lat])
+                .collect();
+            let plot = Plot::new("p".into(), &[drawn], datum).unwrap();
+            assert_eq!(plot.repairs, vec![Repair::Datum]);
+            let projection = Projection::at(true_plot.centre());
+            let apart = projection.metres(plot.centre());
+            assert!(apart.x.hypot(apart.y) < 0.1, "{datum:?}: {apart:?}");
+            assert!((plot.area().m2() / true_plot.area().m2() - 1.0).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn the_antimeridian_and_the_far_north_change_no_area() {
+        let at = |lon: f64, lat: f64| {
+            let (dx, dy) = (0.001 / lat.to_radians().cos(), 0.001);
+            let wrap = |lon: f64| if lon > 180.0 { lon - 360.0 } else { lon };
+            let ring = [(0.0, 0.0), (dx, 0.0), (dx, dy), (0.0, dy), (0.0, 0.0)];
+            plot(ring.iter().map(|(x, y)| [wrap(lon + x), lat + y]).collect())
+                .area()
+                .m2()
+        };
+        assert!((at(179.9995, 20.0) / at(20.0, 20.0) - 1.0).abs() < 1e-9);
+        assert!((at(179.9995, 70.0) / at(20.0, 70.0) - 1.0).abs() < 1e-9);
     }
 }

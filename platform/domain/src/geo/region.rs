@@ -9,6 +9,8 @@ use i_overlay::{
     },
 };
 
+use geo::Simplify;
+
 use super::{Area, Metres};
 
 type Ring = Vec<[f64; 2]>;
@@ -24,7 +26,8 @@ pub struct Region {
 const ROUND: f64 = 0.1;
 
 impl Region {
-    /// The union of rings that turn the same way, whatever they overlap (non-zero rule).
+    /// The union of rings that turn the same way, whatever they overlap, or all that one ring encloses:
+    /// a bow-tie unfolded, what it walks round twice counted once (non-zero rule).
     #[must_use]
     pub fn from_rings(rings: Vec<Ring>) -> Self {
         if rings.is_empty() {
@@ -32,14 +35,6 @@ impl Region {
         }
         Self {
             shapes: rings.simplify_shape(FillRule::NonZero),
-        }
-    }
-
-    /// What an odd number of rings encloses: outer rings and holes of any winding, bow-ties unfolded.
-    #[must_use]
-    pub fn from_outline(rings: Vec<Ring>) -> Self {
-        Self {
-            shapes: rings.simplify_shape(FillRule::EvenOdd),
         }
     }
 
@@ -113,6 +108,114 @@ impl Region {
     #[must_use]
     pub fn closed(&self, metres: f64) -> Self {
         self.grown(metres).grown(-metres).union(self)
+    }
+
+    /// Its shapes one by one.
+    pub fn pieces(&self) -> impl Iterator<Item = Self> + '_ {
+        self.shapes.iter().map(|shape| Self {
+            shapes: vec![shape.clone()],
+        })
+    }
+
+    /// The same with fewer corners: none is further from the former edge than `metres`. Thin parts may go.
+    #[must_use]
+    pub fn coarse(&self, metres: f64) -> Self {
+        let coarse = |ring: &Ring| {
+            let mut line: Vec<geo::Coord<f64>> = ring
+                .iter()
+                .map(|p| geo::Coord { x: p[0], y: p[1] })
+                .collect();
+            line.extend(line.first().copied());
+            let line = geo::LineString::new(line).simplify(metres);
+            let mut ring: Ring = line.0.iter().map(|c| [c.x, c.y]).collect();
+            ring.pop();
+            ring
+        };
+        let rings: Vec<Ring> = self
+            .shapes
+            .iter()
+            .flatten()
+            .map(coarse)
+            .filter(|ring| ring.len() >= 3)
+            .collect();
+        // Holes keep their turn, so that a hole within a shape stays one by the non-zero rule.
+        Self::from_rings(rings)
+    }
+
+    /// Holes of which `fill` says so are filled.
+    #[must_use]
+    pub fn filled(&self, fill: impl Fn(&Self) -> bool) -> Self {
+        let keeps = |i: usize, ring: &Ring| {
+            i == 0
+                || !fill(&Self::from_rings(vec![
+                    ring.iter().rev().copied().collect(),
+                ]))
+        };
+        let shape = |shape: &Vec<Ring>| {
+            let rings = shape.iter().enumerate();
+            let kept = rings.filter(|(i, ring)| keeps(*i, ring));
+            kept.map(|(_, ring)| ring.clone()).collect()
+        };
+        Self {
+            shapes: self.shapes.iter().map(shape).collect(),
+        }
+    }
+
+    /// Length of all edges, m.
+    #[must_use]
+    pub fn perimeter_m(&self) -> f64 {
+        let rings = self.shapes.iter().flatten();
+        let edges = rings.flat_map(|ring| ring.iter().zip(ring.iter().cycle().skip(1)));
+        edges.map(|(a, b)| (a[0] - b[0]).hypot(a[1] - b[1])).sum()
+    }
+
+    /// Moved as a whole, m.
+    #[must_use]
+    pub fn moved(&self, by: Metres) -> Self {
+        let mut moved = self.clone();
+        for [x, y] in moved.shapes.iter_mut().flatten().flatten() {
+            *x += by.x;
+            *y += by.y;
+        }
+        moved
+    }
+
+    /// Its centre of gravity; None where it holds no area.
+    #[must_use]
+    pub fn centroid(&self) -> Option<Metres> {
+        let origin = *self.shapes.first()?.first()?.first()?;
+        let (mut twice, mut x, mut y) = (0.0, 0.0, 0.0);
+        for ring in self.shapes.iter().flatten() {
+            for (a, b) in ring.iter().zip(ring.iter().cycle().skip(1)) {
+                let at = |p: &[f64; 2]| (p[0] - origin[0], p[1] - origin[1]);
+                let ((ax, ay), (bx, by)) = (at(a), at(b));
+                let cross = ax * by - bx * ay;
+                twice += cross;
+                x += (ax + bx) * cross;
+                y += (ay + by) * cross;
+            }
+        }
+        (twice.abs() > 1e-9).then(|| Metres {
+            x: origin[0] + x / (3.0 * twice),
+            y: origin[1] + y / (3.0 * twice),
+        })
+    }
+
+    /// Least distance of a place to its edge, m; infinite where it has none.
+    #[must_use]
+    pub fn edge_distance(&self, place: Metres) -> f64 {
+        let to_edge = |a: &[f64; 2], b: &[f64; 2]| {
+            let (a, b) = (Metres { x: a[0], y: a[1] }, Metres { x: b[0], y: b[1] });
+            let along = a.to(b);
+            let t = (a.to(place).dot(along) / along.dot(along).max(1e-12)).clamp(0.0, 1.0);
+            a.moved(along, t).distance(place)
+        };
+        self.shapes
+            .iter()
+            .flatten()
+            .flat_map(|ring| ring.iter().zip(ring.iter().cycle().skip(1)))
+            .map(|(a, b)| to_edge(a, b))
+            .fold(f64::INFINITY, f64::min)
     }
 
     /// An index to ask for single places.
@@ -211,5 +314,103 @@ impl Lookup {
                 && place.x < (bx - ax) * (place.y - ay) / (by - ay) + ax
         };
         edges.iter().filter(|edge| crosses(edge)).count() % 2 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rectangle(x: f64, y: f64, width: f64, height: f64) -> Ring {
+        vec![
+            [x, y],
+            [x + width, y],
+            [x + width, y + height],
+            [x, y + height],
+        ]
+    }
+
+    fn region(rings: &[Ring]) -> Region {
+        Region::from_rings(rings.to_vec())
+    }
+
+    #[test]
+    fn a_union_with_itself_is_itself() {
+        let one = rectangle(0.0, 0.0, 30.0, 10.0);
+        let twice = region(&[one.clone(), one.clone()]);
+        assert_eq!(twice.area(), Area::from_m2(300.0));
+        assert_eq!(region(&[one]).union(&twice).area(), Area::from_m2(300.0));
+    }
+
+    #[test]
+    fn closing_fills_slivers_and_never_a_hole_beyond_its_radius() {
+        let slivered = region(&[
+            rectangle(0.0, 0.0, 10.0, 100.0),
+            rectangle(12.0, 0.0, 10.0, 100.0),
+        ]);
+        let closed = slivered.closed(1.5).area().m2();
+        assert!((closed - 2200.0).abs() < 2.0, "{closed}");
+        let pond = region(&[rectangle(0.0, 0.0, 100.0, 100.0)])
+            .difference(&region(&[rectangle(40.0, 40.0, 8.0, 8.0)]));
+        let closed = pond.closed(1.5).area().m2();
+        // Only the corners of the hole are rounded: 4 - pi squares of the radius.
+        assert!((closed - 9936.0 - 0.86 * 2.25).abs() < 0.1, "{closed}");
+    }
+
+    #[test]
+    fn growing_rounds_corners_and_shrinking_takes_it_back() {
+        let square = region(&[rectangle(0.0, 0.0, 100.0, 100.0)]);
+        let grown = square.grown(10.0);
+        let truth = 10_000.0 + 4_000.0 + std::f64::consts::PI * 100.0;
+        assert!((grown.area().m2() - truth).abs() < 1.0);
+        assert!((grown.grown(-10.0).area().m2() - 10_000.0).abs() < 1.0);
+        assert!(square.grown(-50.5).is_empty());
+    }
+
+    #[test]
+    fn fewer_corners_keep_holes_and_area() {
+        let ring: Ring = (0..360)
+            .map(|i| f64::from(i).to_radians())
+            .map(|a| [50.0 * a.cos(), 50.0 * a.sin()])
+            .collect();
+        let disc = region(&[ring]).difference(&region(&[rectangle(0.0, 0.0, 10.0, 10.0)]));
+        let coarse = disc.coarse(0.3);
+        let corners = |r: &Region| r.shapes().iter().flatten().map(Vec::len).sum::<usize>();
+        assert!(corners(&coarse) < corners(&disc) / 4);
+        assert!((coarse.area().m2() / disc.area().m2() - 1.0).abs() < 0.01);
+        assert!((disc.filled(|_| true).area().m2() - disc.area().m2() - 100.0).abs() < 1e-2);
+        assert_eq!(disc.filled(|_| false).area(), disc.area());
+    }
+
+    #[test]
+    fn a_lookup_says_what_the_region_holds() {
+        let ring = region(&[rectangle(0.0, 0.0, 100.0, 100.0)])
+            .difference(&region(&[rectangle(40.0, 40.0, 20.0, 20.0)]));
+        let lookup = ring.lookup();
+        for (x, y, inside) in [
+            (1.0, 1.0, true),
+            (50.0, 50.0, false),
+            (50.0, 70.0, true),
+            (-0.1, 50.0, false),
+            (f64::NAN, 50.0, false),
+        ] {
+            assert_eq!(lookup.contains(Metres { x, y }), inside, "{x} {y}");
+        }
+        assert!(!Region::default().lookup().contains(Metres::default()));
+    }
+
+    #[test]
+    fn the_centroid_and_the_edge_are_where_they_are() -> Result<(), String> {
+        let away = region(&[rectangle(1000.0, 2000.0, 20.0, 10.0)]);
+        let centroid = away.centroid().ok_or("no centroid")?;
+        assert!(
+            centroid.distance(Metres {
+                x: 1010.0,
+                y: 2005.0
+            }) < 1e-6
+        );
+        assert!((away.edge_distance(centroid) - 5.0).abs() < 1e-6);
+        assert!(Region::default().centroid().is_none());
+        Ok(())
     }
 }

@@ -1,7 +1,9 @@
 //! A track: fixes in time order, cleaned, in local metres. Never bridges a gap and never hides what it leaves out.
 
 mod clean;
+pub(crate) mod live;
 mod parked;
+mod speed;
 pub mod step;
 
 use serde::Serialize;
@@ -9,6 +11,11 @@ use serde::Serialize;
 use crate::geo::{Degrees, Metres, projection::Projection};
 
 pub use clean::clean;
+
+/// No machine on a field or road is faster by itself, m/s (54 km/h).
+pub(crate) const JUMP_MPS: f64 = 15.0;
+/// Nothing that carries a machine is faster, m/s (162 km/h).
+pub(crate) const TRANSPORT_MPS: f64 = 45.0;
 
 /// One fix as the core takes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,6 +34,8 @@ pub struct Fix {
     pub work_on: Option<bool>,
     /// Width in use, m; overrides the nominal one.
     pub width_m: Option<f64>,
+    /// Sections in use, bit 0 the leftmost; counts where the setup knows how many there are.
+    pub sections: Option<u32>,
 }
 
 impl Fix {
@@ -63,6 +72,8 @@ pub enum Rejection {
     Duplicate,
     /// Another place at the same time.
     SameTime,
+    /// No time between the years 1 and 9999.
+    NoTime,
     /// No place on Earth.
     NotAPlace,
     /// At 0/0, where receivers without a fix are.
@@ -91,6 +102,8 @@ pub struct Track {
     pub points: Vec<Point>,
     /// Left out, in time order.
     pub rejected: Vec<(Fix, Rejection)>,
+    /// Reported over derived speed, where reported speeds are in a wrong unit: then they were not used.
+    pub wrong_speed: Option<f64>,
 }
 
 impl Track {
@@ -98,9 +111,11 @@ impl Track {
     #[must_use]
     pub fn new(fixes: &[Fix], projection: &Projection) -> Self {
         let (kept, rejected) = clean(fixes, projection);
+        let wrong_speed = speed::wrong_unit(&kept);
         Self {
-            points: parked::settle(&kept),
+            points: parked::settle(&kept, wrong_speed.is_none()),
             rejected,
+            wrong_speed,
         }
     }
 }

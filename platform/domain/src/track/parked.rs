@@ -1,6 +1,6 @@
 //! Finds out when a machine stands, so that the drift of a parked receiver is no way travelled.
 
-use super::{Fix, Point, clean::ms};
+use super::{Fix, Point, clean::ms, speed::derived};
 use crate::geo::Metres;
 
 /// Slower than this is standing, m/s.
@@ -9,115 +9,126 @@ const STAND_MPS: f64 = 0.3;
 const STAND_S: f64 = 10.0;
 /// Faster for so long is moving again, s.
 const MOVE_S: f64 = 3.0;
+/// ... and so is being away from the anchor for so many fixes, where they are far apart.
+const MOVE_FIXES: usize = 3;
 /// The least way from the anchor that is one, m.
 const RELEASE_M: f64 = 0.3;
 /// ... and as a multiple of the accuracy.
 const RELEASE_ACCURACY: f64 = 3.0;
-/// Derived speeds are taken over this span, so that noise of single fixes is no speed, s.
-const DERIVE_S: f64 = 10.0;
 
-/// Points with their speed, parked ones at their anchor.
-pub(super) fn settle(kept: &[(Fix, Metres)]) -> Vec<Point> {
-    let speeds = speeds(kept);
+/// Points with their speed, parked ones at their anchor. Reported speeds count where `believe` says so.
+pub(super) fn settle(kept: &[(Fix, Metres)], believe: bool) -> Vec<Point> {
+    let told = |fix: &Fix| fix.speed().filter(|_| believe);
+    let complete = kept.iter().all(|(fix, _)| told(fix).is_some());
+    let derived = if complete { vec![] } else { derived(kept) };
     let mut points: Vec<Point> = kept
         .iter()
-        .zip(&speeds)
-        .map(|((fix, place), speed)| Point {
+        .enumerate()
+        .map(|(i, (fix, place))| Point {
             fix: *fix,
             place: *place,
             parked: false,
-            speed: *speed,
+            speed: told(fix).or_else(|| derived.get(i).copied()).unwrap_or(0.0),
         })
         .collect();
     let mut i = 0;
-    while i < points.len() {
-        let stood = standing_from(&points, i);
-        match stood {
-            Some(end) => i = park(&mut points, i, end),
-            None => i += 1,
+    let mut slow_since: Option<usize> = None;
+    while let Some(point) = points.get(i) {
+        if point.speed >= STAND_MPS {
+            slow_since = None;
+            i += 1;
+            continue;
+        }
+        let begin = *slow_since.get_or_insert(i);
+        let since = points.get(begin).map_or(0, |p| p.fix.at_ms);
+        if ms(point.fix.at_ms - since) >= STAND_S {
+            i = park(&mut points, begin, i, believe);
+            slow_since = None;
+        } else {
+            i += 1;
         }
     }
     points
 }
 
-/// If the machine stands from point `i` on for long enough: the first point by which that is known.
-fn standing_from(points: &[Point], i: usize) -> Option<usize> {
-    let first = points.get(i)?;
-    let slow = points.get(i..)?.iter().take_while(|p| p.speed < STAND_MPS);
-    let mut end = None;
-    for (n, point) in slow.enumerate() {
-        if ms(point.fix.at_ms - first.fix.at_ms) >= STAND_S {
-            end = Some(i + n);
-            break;
-        }
+/// The middle of the places of a stop: noise averages out of it, so that only a way leads from it.
+struct Anchor {
+    sum: Metres,
+    count: f64,
+}
+
+impl Anchor {
+    fn add(&mut self, place: Metres) {
+        self.sum = self.sum.moved(place, 1.0);
+        self.count += 1.0;
     }
-    end
+
+    fn middle(&self) -> Metres {
+        Metres::default().moved(self.sum, 1.0 / self.count.max(1.0))
+    }
+}
+
+/// When something began that must last to count.
+#[derive(Default)]
+struct Since(Option<(usize, i64, usize)>);
+
+impl Since {
+    /// Notes whether it is so at point `i`; gives how long it has been so, s, and for how many points.
+    fn note(&mut self, is_so: bool, i: usize, at_ms: i64) -> (f64, usize) {
+        if !is_so {
+            self.0 = None;
+            return (0.0, 0);
+        }
+        let (_, since, count) = self.0.get_or_insert((i, at_ms, 0));
+        *count += 1;
+        (ms(at_ms - *since), *count)
+    }
+
+    fn begin(&self) -> Option<usize> {
+        self.0.map(|(i, ..)| i)
+    }
 }
 
 /// Parks from `begin` on, known by `known`; gives the first point that moves again.
-fn park(points: &mut [Point], begin: usize, known: usize) -> usize {
-    let Some(anchor) = points.get(begin).map(|p| p.place) else {
-        return known;
+fn park(points: &mut [Point], begin: usize, known: usize, believe: bool) -> usize {
+    let Some(at) = points.get(begin).map(|p| p.place) else {
+        return known + 1;
     };
-    let mut fast_since: Option<(usize, i64)> = None;
+    let mut anchor = Anchor {
+        sum: Metres::default(),
+        count: 0.0,
+    };
+    for point in points.get(begin..=known).unwrap_or_default() {
+        anchor.add(point.place);
+    }
+    let (mut fast, mut away) = (Since::default(), Since::default());
     let mut end = points.len();
     for (i, point) in points.iter().enumerate().skip(known + 1) {
-        let away = point.place.distance(anchor);
-        if away > RELEASE_M.max(RELEASE_ACCURACY * point.fix.accuracy()) {
-            // The way from the anchor counts from where the machine began to move.
-            end = fast_since.map_or(i, |(since, _)| since);
+        let at_ms = point.fix.at_ms;
+        let limit = RELEASE_M.max(RELEASE_ACCURACY * point.fix.accuracy());
+        let is_away = point.place.distance(anchor.middle()) > limit;
+        let (fast_s, _) = fast.note(point.speed > STAND_MPS, i, at_ms);
+        let (away_s, away_fixes) = away.note(is_away, i, at_ms);
+        // A derived speed is made of places: it says nothing that the way from the anchor does not.
+        let reported = believe && point.fix.speed().is_some();
+        let moves = (reported && fast_s >= MOVE_S) || away_s >= MOVE_S || away_fixes >= MOVE_FIXES;
+        if moves {
+            // It moved from when its speed rose or it was first away; the way from the anchor counts.
+            end = fast
+                .begin()
+                .into_iter()
+                .chain(away.begin())
+                .min()
+                .unwrap_or(i);
             break;
         }
-        if point.speed > STAND_MPS {
-            let (since, at_ms) = *fast_since.get_or_insert((i, point.fix.at_ms));
-            if ms(point.fix.at_ms - at_ms) >= MOVE_S {
-                end = since;
-                break;
-            }
-        } else {
-            fast_since = None;
+        if !is_away {
+            anchor.add(point.place);
         }
     }
     for point in points.iter_mut().take(end).skip(begin) {
-        point.place = anchor;
+        point.place = at;
         point.parked = true;
     }
-    end
-}
-
-/// Reported speed, else the way between the places 5 s before and after.
-fn speeds(kept: &[(Fix, Metres)]) -> Vec<f64> {
-    let (mut back, mut ahead) = (0, 0);
-    let half = DERIVE_S / 2.0;
-    (0..kept.len())
-        .map(|i| {
-            let Some((fix, _)) = kept.get(i) else {
-                return 0.0;
-            };
-            let seconds = |j: usize| kept.get(j).map_or(0.0, |(f, _)| ms(f.at_ms - fix.at_ms));
-            while back < i && seconds(back) < -half {
-                back += 1;
-            }
-            while ahead + 1 < kept.len() && seconds(ahead + 1) <= half {
-                ahead += 1;
-            }
-            fix.speed()
-                .unwrap_or_else(|| derived(kept, i, back, ahead.max(i)))
-        })
-        .collect()
-}
-
-fn derived(kept: &[(Fix, Metres)], i: usize, back: usize, ahead: usize) -> f64 {
-    // With fixes further apart than the span, the step to the fix before is all there is.
-    let (from, to) = if back == ahead {
-        (i.saturating_sub(1), i)
-    } else {
-        (back, ahead)
-    };
-    match (kept.get(from), kept.get(to)) {
-        (Some((a, from)), Some((b, to))) if b.at_ms > a.at_ms => {
-            from.distance(*to) / ms(b.at_ms - a.at_ms)
-        }
-        _ => 0.0,
-    }
+    end.max(known + 1)
 }

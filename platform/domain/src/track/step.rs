@@ -1,14 +1,16 @@
 //! Steps between neighbouring points, and the gaps between them; never counts a gap as a step.
 
-use super::{Point, Track, clean::ms};
+use super::{JUMP_MPS, Point, TRANSPORT_MPS, Track, clean::ms};
 use crate::geo::Metres;
 
 /// Seconds without a fix that are always a gap.
-const GAP_S: f64 = 10.0;
+pub(super) const GAP_S: f64 = 10.0;
 /// ... and as a multiple of the median interval of moving steps.
-const GAP_INTERVALS: f64 = 2.5;
+pub(super) const GAP_INTERVALS: f64 = 2.5;
 /// Metres that no step of a working machine has.
-pub const LONG_STEP_M: f64 = 40.0;
+const LONG_STEP_M: f64 = 40.0;
+/// Slower than this an implement covers nothing, m/s.
+const LEAST_WORK_MPS: f64 = 0.2;
 
 /// From point `end - 1` to point `end`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,6 +25,8 @@ pub struct Step {
     pub gap: bool,
     /// The machine stood.
     pub parked: bool,
+    /// Reported speed at its end, else the derived one, m/s.
+    pub pace: f64,
 }
 
 impl Step {
@@ -30,6 +34,22 @@ impl Step {
     #[must_use]
     pub fn speed(&self) -> f64 {
         self.metres / self.seconds.max(1e-3)
+    }
+
+    /// Whether it is way travelled: seen, not standing, and not faster than anything that carries a machine.
+    #[must_use]
+    pub fn travels(&self) -> bool {
+        !self.gap && !self.parked && self.speed() <= TRANSPORT_MPS
+    }
+
+    /// Whether an implement may cover ground in it: no gap, at least 0.2 m/s (a work flag alone is not
+    /// enough), and neither so long nor so fast that what lies between is a guess.
+    #[must_use]
+    pub fn may_work(&self) -> bool {
+        !self.gap
+            && !self.parked
+            && self.metres <= LONG_STEP_M
+            && (LEAST_WORK_MPS..=JUMP_MPS).contains(&self.speed())
     }
 }
 
@@ -59,6 +79,7 @@ fn step(end: usize, a: &Point, b: &Point) -> Step {
         metres: a.place.distance(b.place),
         gap: false,
         parked: a.parked && b.parked,
+        pace: b.speed,
     }
 }
 
