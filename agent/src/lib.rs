@@ -3,3 +3,4 @@
 pub mod commands;
 pub mod position;
 pub mod sources;
+pub mod spool;

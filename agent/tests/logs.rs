@@ -230,7 +230,7 @@ fn ten_megabytes_of_garbage_are_read_to_their_end() {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        if state % 50 == 0 {
+        if state.is_multiple_of(50) {
             b'$'
         } else {
             (state >> 32) as u8
