@@ -29,6 +29,9 @@ const GRACE: Duration = Duration::from_millis(500);
 /// A number that stands for another device. It belongs to nobody: registers begin at 1.
 const OTHER: Device = Device(u32::MAX);
 
+/// One who shows no credential.
+const NOBODY: &str = "one without a name";
+
 /// A device's credential at the broker, only for this proof.
 #[derive(Debug, Clone)]
 pub struct Probe {
@@ -116,37 +119,13 @@ pub async fn prove_acl(settings: &OutsideSettings, probe: &Probe) -> Result<(), 
         .listen(&[own_down.clone(), other_down.clone()])
         .await?;
 
-    // First that what is allowed arrives: silence alone would prove nothing.
-    platform.write(&own_down, "platform 1").await?;
-    let told = heard_by_either(&mut platform, &mut device, &own_down, "platform 1").await;
-    if !told {
-        return Err(AclError::PlatformMayNot(own_down));
-    }
-    platform.write(&other_down, "platform 2").await?;
-    writes_in_vain(
-        &mut platform,
-        &mut device,
-        "a device",
-        &forbidden,
-        &own_down,
-    )
-    .await?;
-    if device.has_heard(&other_down, "platform 2") {
-        return Err(AclError::MayRead(other_down));
-    }
+    let own = own_down.as_str();
+    device_tries(&mut platform, &mut device, &forbidden, own, &other_down).await?;
     device.leave();
-
     let nameless = settings.options(&format!("furrow-{name}"), None)?;
-    match Peer::connect("one without a name", nameless).await {
+    match Peer::connect(NOBODY, nameless).await {
         Ok(mut nobody) => {
-            let wrote = writes_in_vain(
-                &mut platform,
-                &mut nobody,
-                "one without a name",
-                &forbidden,
-                &own_down,
-            );
-            wrote.await?;
+            writes_in_vain(&mut platform, &mut nobody, NOBODY, &forbidden, own).await?;
             nobody.leave();
         }
         // Not let in at all, as it should be.
@@ -154,6 +133,26 @@ pub async fn prove_acl(settings: &OutsideSettings, probe: &Probe) -> Result<(), 
         Err(error) => return Err(error),
     }
     platform.leave();
+    Ok(())
+}
+
+async fn device_tries(
+    platform: &mut Peer,
+    device: &mut Peer,
+    forbidden: &[String],
+    own_down: &str,
+    other_down: &str,
+) -> Result<(), AclError> {
+    // First that what is allowed arrives: silence alone would prove nothing.
+    platform.write(own_down, "platform 1").await?;
+    if !heard_by_either(platform, device, own_down, "platform 1").await {
+        return Err(AclError::PlatformMayNot(own_down.to_owned()));
+    }
+    platform.write(other_down, "platform 2").await?;
+    writes_in_vain(platform, device, "a device", forbidden, own_down).await?;
+    if device.has_heard(other_down, "platform 2") {
+        return Err(AclError::MayRead(other_down.to_owned()));
+    }
     Ok(())
 }
 

@@ -293,68 +293,56 @@ async fn a_revoked_device_is_ended_and_refused_with_code_5() {
     again.closed().await;
 }
 
+/// The code that a CONNECT of device 7 gets after a change.
+async fn code_of(bench: &Bench, change: impl FnOnce(&mut Connect)) -> ConnectReturnCode {
+    let mut connect = connect_of(7);
+    change(&mut connect);
+    let mut client = Client::dial(bench.plain).await;
+    client.knock(connect).await.unwrap()
+}
+
 #[tokio::test]
-async fn each_refusal_has_its_code() {
-    use ConnectReturnCode::{
-        BadClientId, BadUserNamePassword, NotAuthorized, RefusedProtocolVersion, ServiceUnavailable,
-    };
+async fn client_ids_versions_and_wills_are_refused_by_their_codes() {
     let bench = Bench::open().await;
     let witness = Witness::begin(&bench).await;
-    let knock = async |change: &dyn Fn(&mut Connect)| {
-        let mut connect = connect_of(7);
-        change(&mut connect);
-        Client::dial(bench.plain)
-            .await
-            .knock(connect)
-            .await
-            .unwrap()
+    for id in ["", "furrow-07", "furrow-#", "furrow-0", "7"] {
+        let code = code_of(&bench, |c| c.client_id = id.into()).await;
+        assert_eq!(code, ConnectReturnCode::BadClientId, "{id:?}");
+    }
+    let will = LastWill::new("furrow/v1/7/state", "gone", QoS::AtMostOnce, false);
+    let code = code_of(&bench, |c| c.last_will = Some(will)).await;
+    assert_eq!(code, ConnectReturnCode::NotAuthorized);
+    let code = code_of(&bench, |c| c.protocol = Protocol::V5).await;
+    assert_eq!(code, ConnectReturnCode::RefusedProtocolVersion);
+    witness.both_work().await;
+}
+
+#[tokio::test]
+async fn credentials_are_refused_with_code_4_and_a_register_that_is_away_with_code_3() {
+    let bench = Bench::open().await;
+    let witness = Witness::begin(&bench).await;
+    for login in [
+        None,
+        Some(Login::new("7", "0")),
+        Some(Login::new("7", "")),
+        Some(Login::new("", token(7))),
+        Some(Login::new("8", token(8))),
+        Some(Login::new("07", token(7))),
+        Some(Login::new("7", token(8))),
+    ] {
+        let code = code_of(&bench, |c| c.login = login.clone()).await;
+        assert_eq!(code, ConnectReturnCode::BadUserNamePassword, "{login:?}");
+    }
+    let unknown = |c: &mut Connect| {
+        c.client_id = "furrow-200000".into();
+        c.login = Some(Login::new("200000", token(200_000)));
     };
-    let login = |name: &str, token: &str| Login::new(name, token);
-    assert_eq!(knock(&|c| c.client_id.clear()).await, BadClientId);
-    assert_eq!(
-        knock(&|c| c.client_id = "furrow-07".into()).await,
-        BadClientId
-    );
-    assert_eq!(
-        knock(&|c| c.client_id = "furrow-#".into()).await,
-        BadClientId
-    );
-    assert_eq!(knock(&|c| c.login = None).await, BadUserNamePassword);
-    assert_eq!(
-        knock(&|c| c.login = Some(login("7", "0"))).await,
-        BadUserNamePassword
-    );
-    assert_eq!(
-        knock(&|c| c.login = Some(login("8", &token(8)))).await,
-        BadUserNamePassword
-    );
-    assert_eq!(
-        knock(&|c| {
-            c.client_id = "furrow-200000".into();
-            c.login = Some(login("200000", &token(200_000)));
-        })
-        .await,
-        BadUserNamePassword
-    );
-    assert_eq!(
-        knock(&|c| {
-            c.last_will = Some(LastWill::new(
-                "furrow/v1/7/state",
-                "gone",
-                QoS::AtMostOnce,
-                false,
-            ));
-        })
-        .await,
-        NotAuthorized
-    );
-    assert_eq!(
-        knock(&|c| c.protocol = Protocol::V5).await,
-        RefusedProtocolVersion
-    );
+    let code = code_of(&bench, unknown).await;
+    assert_eq!(code, ConnectReturnCode::BadUserNamePassword);
     *bench.book.away.lock().unwrap() = true;
     witness.no_more_fresh();
-    assert_eq!(knock(&|_| {}).await, ServiceUnavailable);
+    let code = code_of(&bench, |_| {}).await;
+    assert_eq!(code, ConnectReturnCode::ServiceUnavailable);
     witness.steady_works().await;
 }
 

