@@ -325,7 +325,6 @@ async fn credentials_are_refused_with_code_4_and_a_register_that_is_away_with_co
         None,
         Some(Login::new("7", "0")),
         Some(Login::new("7", "")),
-        Some(Login::new("", token(7))),
         Some(Login::new("8", token(8))),
         Some(Login::new("07", token(7))),
         Some(Login::new("7", token(8))),
