@@ -1,6 +1,9 @@
 //! Covered ground as cells of a grid: cheap to add to, cheap to count, a thousandth off at most. Never the last word: bills rest on exact regions.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+};
 
 use crate::geo::region::Region;
 
@@ -20,14 +23,64 @@ const TURN: f64 = 0.618_033_988_749_894_9;
 #[derive(Debug, Clone)]
 struct Tile {
     rows: [u64; 64],
-    /// Cells set after closing, as last worked out.
-    closed: u32,
+    /// The same after closing, as last worked out.
+    closed: [u64; 64],
+    /// What was set since.
+    changed: Option<Change>,
 }
 
 const EMPTY: Tile = Tile {
     rows: [0; 64],
-    closed: 0,
+    closed: [0; 64],
+    changed: None,
 };
+
+/// The rows, from the first to the last, and the columns in which cells were set.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    rows: [i64; 2],
+    columns: u64,
+}
+
+impl Change {
+    fn and(self, other: Self) -> Self {
+        Self {
+            rows: [
+                self.rows[0].min(other.rows[0]),
+                self.rows[1].max(other.rows[1]),
+            ],
+            columns: self.columns | other.columns,
+        }
+    }
+}
+
+type Key = (i64, i64);
+
+/// Tiles are found by a multiplication: their keys are small numbers that no stranger chooses at will.
+#[derive(Debug, Clone, Copy, Default)]
+struct TileHasher(u64);
+
+impl Hasher for TileHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(29) ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write_i64(&mut self, number: i64) {
+        self.write_u64(number.cast_unsigned());
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+}
+
+type Tiles = HashMap<Key, Tile, BuildHasherDefault<TileHasher>>;
 
 /// A set of cells.
 #[derive(Debug, Clone)]
@@ -35,10 +88,11 @@ pub(super) struct Bitmap {
     cell_m: f64,
     /// Sine and cosine of the grid's turn, known from the first strip on.
     turn: Option<(f64, f64)>,
-    tiles: HashMap<(i64, i64), Tile>,
+    tiles: Tiles,
     cells: u64,
     closed: u64,
-    dirty: HashSet<(i64, i64)>,
+    /// Tiles with a change.
+    dirty: Vec<Key>,
     limits: Option<Limits>,
 }
 
@@ -60,10 +114,10 @@ impl Bitmap {
                 COARSE_M
             },
             turn: None,
-            tiles: HashMap::new(),
+            tiles: Tiles::default(),
             cells: 0,
             closed: 0,
-            dirty: HashSet::new(),
+            dirty: Vec::new(),
             limits: plot.map(Limits::of),
         }
     }
@@ -98,15 +152,20 @@ impl Bitmap {
         self.cells as f64 * self.cell_m * self.cell_m
     }
 
-    /// Sets the cells whose middles lie in a convex ring; gives how many were not set before.
+    /// Sets the cells whose middles lie in a convex ring of at most four corners; gives how many were not
+    /// set before.
     pub(super) fn fill(&mut self, ring: &[[f64; 2]]) -> u64 {
         let turn = self.turn(ring);
-        let ring: Vec<[f64; 2]> = ring.iter().map(|p| turned(turn, self.cell_m, *p)).collect();
+        let mut corners = [[0.0; 2]; 4];
+        for (corner, place) in corners.iter_mut().zip(ring) {
+            *corner = turned(turn, self.cell_m, *place);
+        }
+        let ring = corners.get(..ring.len()).unwrap_or(&corners);
         let low = ring.iter().map(|p| p[1]).fold(f64::INFINITY, f64::min);
         let high = ring.iter().map(|p| p[1]).fold(f64::NEG_INFINITY, f64::max);
         let before = self.cells;
         for row in first_middle(low)..=last_middle(high) {
-            if let Some((west, east)) = span(&ring, middle(row)) {
+            if let Some((west, east)) = span(ring, middle(row)) {
                 self.set(row, first_middle(west), last_middle(east));
             }
         }
@@ -134,82 +193,119 @@ impl Bitmap {
     }
 
     fn set_bits(&mut self, row: i64, from: i64, to: i64) {
+        let (line, line_tile) = (row.rem_euclid(TILE), row.div_euclid(TILE));
         let mut at = from;
         while at <= to {
             let tile = at.div_euclid(TILE);
             let end = ((tile + 1) * TILE - 1).min(to);
             let (low, high) = (at.rem_euclid(TILE), end.rem_euclid(TILE));
             let mask = (u64::MAX << low) & (u64::MAX >> (TILE - 1 - high));
-            let key = (tile, row.div_euclid(TILE));
-            let rows = &mut self.tiles.entry(key).or_insert(EMPTY).rows;
-            let line = usize::try_from(row.rem_euclid(TILE)).ok();
-            if let Some(bits) = line.and_then(|i| rows.get_mut(i)) {
-                let new = mask & !*bits;
-                if new != 0 {
-                    self.cells += u64::from(new.count_ones());
-                    *bits |= mask;
-                    self.dirty.insert(key);
-                }
-            }
+            self.set_in_tile((tile, line_tile), line, mask);
             at = end + 1;
         }
+    }
+
+    fn set_in_tile(&mut self, key: Key, line: i64, mask: u64) {
+        let tile = self.tiles.entry(key).or_insert(EMPTY);
+        let bits = usize::try_from(line).ok();
+        let Some(bits) = bits.and_then(|i| tile.rows.get_mut(i)) else {
+            return;
+        };
+        let columns = mask & !*bits;
+        if columns == 0 {
+            return;
+        }
+        self.cells += u64::from(columns.count_ones());
+        *bits |= mask;
+        let change = Change {
+            rows: [line, line],
+            columns,
+        };
+        if tile.changed.is_none() {
+            self.dirty.push(key);
+        }
+        tile.changed = Some(tile.changed.map_or(change, |before| before.and(change)));
     }
 
     /// Set cells, and those in gaps narrower than twice the radius (at most 7 m), m2. Only what changed
     /// since the last time is worked out.
     #[expect(clippy::cast_precision_loss, reason = "cells of a field, below 2^53")]
     pub(super) fn closed_m2(&mut self, radius_m: f64) -> f64 {
-        let around = |(x, y): (i64, i64)| {
-            (x - 1..=x + 1).flat_map(move |x| (y - 1..=y + 1).map(move |y| (x, y)))
-        };
-        let todo: HashSet<(i64, i64)> = self.dirty.drain().flat_map(around).collect();
         let disc = Disc::new(radius_m / self.cell_m);
-        for key in todo {
-            let closed = self.closed_cells(key, &disc);
-            if closed > 0 {
-                let tile = self.tiles.entry(key).or_insert(EMPTY);
-                self.closed = self.closed - u64::from(tile.closed) + u64::from(closed);
-                tile.closed = closed;
+        let mut todo: Vec<(Key, [i64; 2])> = Vec::new();
+        for key in std::mem::take(&mut self.dirty) {
+            let change = self.tiles.get_mut(&key).and_then(|t| t.changed.take());
+            for (key, rows) in change.into_iter().flat_map(|c| reached(key, c, &disc)) {
+                match todo.iter_mut().find(|(other, _)| *other == key) {
+                    Some((_, all)) => *all = [all[0].min(rows[0]), all[1].max(rows[1])],
+                    None => todo.push((key, rows)),
+                }
             }
+        }
+        for (key, rows) in todo {
+            self.close(key, rows, &disc);
         }
         self.closed as f64 * self.cell_m * self.cell_m
     }
 
-    fn closed_cells(&self, key: (i64, i64), disc: &Disc) -> u32 {
-        let own = self.tiles.get(&key).map_or(&EMPTY.rows, |t| &t.rows);
-        if own.iter().all(|row| *row == u64::MAX) {
-            return 64 * 64;
+    /// Works out the closed cells of some rows of a tile.
+    fn close(&mut self, key: Key, [first, last]: [i64; 2], disc: &Disc) {
+        let reach = disc.reach();
+        let window = self.window(key, first - 2 * reach, last + 2 * reach);
+        let mut grown = disc.dilated(&window);
+        grown.iter_mut().for_each(|row| *row = !*row);
+        let shrunk = disc.dilated(&grown);
+        let tile = self.tiles.entry(key).or_insert(EMPTY);
+        let skip = usize::try_from(2 * reach).unwrap_or(0);
+        for (row, open) in (first..=last).zip(shrunk.iter().skip(skip)) {
+            let Ok(row) = usize::try_from(row) else {
+                continue;
+            };
+            let own = tile.rows.get(row).copied().unwrap_or(0);
+            let middle = u64::try_from((!open >> 32) & u128::from(u64::MAX)).unwrap_or(0);
+            if let Some(closed) = tile.closed.get_mut(row) {
+                let new = (middle | own) & !*closed;
+                self.closed += u64::from(new.count_ones());
+                *closed |= new;
+            }
         }
-        let window = self.window(key);
-        let grown = disc.dilated(&window);
-        let ungrown: Vec<u128> = grown.iter().map(|row| !row).collect();
-        let shrunk = disc.dilated(&ungrown);
-        let rows = shrunk.iter().skip(32).take(64).zip(own);
-        rows.map(|(row, own)| {
-            let middle = u64::try_from((!row >> 32) & u128::from(u64::MAX)).unwrap_or(0);
-            (middle | own).count_ones()
-        })
-        .sum()
     }
 
-    /// A tile with half a tile around it.
-    fn window(&self, (x, y): (i64, i64)) -> Vec<u128> {
-        let line = |x: i64, y: i64, row: usize| {
-            let tile = self.tiles.get(&(x, y));
-            tile.and_then(|t| t.rows.get(row)).copied().unwrap_or(0)
+    /// Rows of a tile, and half a tile on either side; from the tiles above and below where rows lie
+    /// beyond.
+    fn window(&self, (x, y): Key, first: i64, last: i64) -> Vec<u128> {
+        let tiles = |dy: i64| [-1, 0, 1].map(|dx| self.tiles.get(&(x + dx, y + dy)));
+        let above = [tiles(-1), tiles(0), tiles(1)];
+        let line = |row: i64| {
+            let place = usize::try_from(row.div_euclid(TILE) + 1).ok();
+            let row = usize::try_from(row.rem_euclid(TILE)).unwrap_or(0);
+            let tiles = place
+                .and_then(|i| above.get(i))
+                .copied()
+                .unwrap_or([None; 3]);
+            tiles.map(|tile| tile.and_then(|t| t.rows.get(row)).copied().unwrap_or(0))
         };
-        let rows = (0..128_usize).map(|i| match i {
-            0..32 => (y - 1, i + 32),
-            32..96 => (y, i - 32),
-            _ => (y + 1, i - 96),
-        });
-        rows.map(|(y, row)| {
-            u128::from(line(x - 1, y, row) >> 32)
-                | u128::from(line(x, y, row)) << 32
-                | u128::from(line(x + 1, y, row)) << 96
-        })
-        .collect()
+        (first..=last)
+            .map(line)
+            .map(|[left, own, right]| {
+                u128::from(left >> 32) | u128::from(own) << 32 | u128::from(right) << 96
+            })
+            .collect()
     }
+}
+
+/// The tiles and rows that a change in a tile may close.
+fn reached((x, y): Key, change: Change, disc: &Disc) -> Vec<(Key, [i64; 2])> {
+    let reach = 2 * disc.reach();
+    let [first, last] = [change.rows[0] - reach, change.rows[1] + reach];
+    let left = i64::from(change.columns.trailing_zeros()) - reach;
+    let right = TILE - 1 - i64::from(change.columns.leading_zeros()) + reach;
+    let across = left.div_euclid(TILE)..=right.div_euclid(TILE);
+    let along = first.div_euclid(TILE)..=last.div_euclid(TILE);
+    let rows = move |dy: i64| [(first - dy * TILE).max(0), (last - dy * TILE).min(TILE - 1)];
+    along
+        .flat_map(|dy| across.clone().map(move |dx| ((x + dx, y + dy), rows(dy))))
+        .collect()
 }
 
 impl Limits {
@@ -246,6 +342,12 @@ impl Disc {
         Self(rows.map(|row| half(row).floor() as u32).collect())
     }
 
+    /// How many cells it reaches.
+    fn reach(&self) -> i64 {
+        i64::try_from(self.0.len()).unwrap_or(1) - 1
+    }
+
+    /// All that the disc reaches from any set cell.
     fn dilated(&self, rows: &[u128]) -> Vec<u128> {
         let mut out = vec![0_u128; rows.len()];
         for (i, row) in rows.iter().enumerate() {
