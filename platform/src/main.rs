@@ -48,8 +48,10 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<()> {
     let out = io::stdout();
-    if let Command::Facts(args) = &cli.command {
-        return facts::run(args, out.lock());
+    if let Command::Facts(args) = &cli.command
+        && !args.needs_database()
+    {
+        return facts::run(args, out.lock(), io::stderr());
     }
     let settings = Settings::load(cli.config.as_deref())?;
     tokio::runtime::Builder::new_multi_thread()
@@ -61,7 +63,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
                 Command::Migrate => serve::migrate(&settings, out).await,
                 Command::Check => serve::check(&settings, out).await,
                 Command::Device { command } => device::run(command, &settings, out).await,
-                Command::Facts(_) => Ok(()),
+                Command::Facts(args) => facts::run_device(args, &settings, out, io::stderr()).await,
             }
         })
 }

@@ -3,6 +3,7 @@
     clippy::unwrap_used,
     clippy::print_stderr,
     clippy::panic,
+    clippy::disallowed_methods,
     reason = "tests"
 )]
 

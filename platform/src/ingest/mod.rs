@@ -3,6 +3,7 @@
 pub mod arrival;
 pub mod check;
 mod clockwatch;
+pub mod fixes;
 pub mod keys;
 pub mod store;
 mod tails;

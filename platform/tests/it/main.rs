@@ -7,6 +7,7 @@
 
 mod commands;
 mod devices;
+mod facts;
 mod gate;
 mod http;
 mod layers;
