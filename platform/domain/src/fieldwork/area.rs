@@ -9,7 +9,10 @@ use crate::{
         Area,
         region::{Region, signed_area},
     },
-    track::{Point, Track, step::Step},
+    track::{
+        Point, Track,
+        step::{LONG_STEP_M, Step},
+    },
 };
 
 /// Slivers between passes are closed by this at most, m ...
@@ -34,22 +37,61 @@ pub(super) fn width(track: &Track, end: usize, setup: &Setup) -> f64 {
         .unwrap_or(setup.width_m)
 }
 
-/// The runs of worked steps as marks: cut where work pauses, and where `plot_of` says that the machine
-/// went over into another plot.
+/// What an implement does in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tread {
+    /// Covers ground.
+    Sweeps,
+    /// Waits in its pass: the machine hardly moves. What it moves counts from where it waited.
+    Holds,
+    /// Is not at work, or nothing is known of it: the run is over.
+    Lifted,
+}
+
+/// What the implement does in each step, given which are worked.
+pub(super) fn treads(track: &Track, steps: &[Step], worked: &[bool], sensor: bool) -> Vec<Tread> {
+    let on = |step: &Step| {
+        let end = track.points.get(step.end);
+        !sensor || end.is_some_and(|p| p.fix.work_on == Some(true))
+    };
+    steps
+        .iter()
+        .zip(worked)
+        .map(|(step, worked)| {
+            if *worked && step.sweeps() {
+                Tread::Sweeps
+            } else if step.creeps() && on(step) {
+                Tread::Holds
+            } else {
+                Tread::Lifted
+            }
+        })
+        .collect()
+}
+
+/// The runs of sweeping steps as marks: cut where work pauses, and where `plot_of` says that the
+/// machine went over into another plot.
 pub(super) fn runs(
     track: &Track,
     steps: &[Step],
-    worked: &[bool],
+    treads: &[Tread],
     setup: &Setup,
     plot_of: impl Fn(usize) -> Option<usize>,
 ) -> Vec<Vec<Mark>> {
     let mut runs: Vec<Vec<Mark>> = Vec::new();
     let mut open = false;
     let mut plot = None;
-    for (step, worked) in steps.iter().zip(worked) {
+    for (step, tread) in steps.iter().zip(treads) {
+        match tread {
+            Tread::Sweeps => {}
+            Tread::Holds => continue,
+            Tread::Lifted => {
+                open = false;
+                continue;
+            }
+        }
         let pair = (track.points.get(step.end - 1), track.points.get(step.end));
-        let (true, (Some(from), Some(to))) = (*worked, pair) else {
-            open = false;
+        let (Some(from), Some(to)) = pair else {
             continue;
         };
         let mark = |point: &Point| Mark {
@@ -61,7 +103,9 @@ pub(super) fn runs(
         let here = plot_of(step.end);
         let over = here.is_some() && plot.is_some() && here != plot;
         plot = here.or(plot);
-        if !open || over {
+        let last = runs.last().and_then(|run| run.last()).filter(|_| open);
+        let near = last.is_some_and(|last| last.place.distance(to.place) <= LONG_STEP_M);
+        if !near || over {
             runs.push(vec![mark(from)]);
         }
         open = true;

@@ -216,7 +216,8 @@ fn sweep(
         let place = track.points.get(i).filter(|_| plots.len() > 1)?.place;
         plots.iter().position(|plot| plot.contains(place))
     };
-    let runs = area::runs(track, steps, worked, setup, plot_of);
+    let treads = area::treads(track, steps, worked, activity::has_sensor(track, setup));
+    let runs = area::runs(track, steps, &treads, setup, plot_of);
     area::sweep(&runs, setup.implement())
 }
 

@@ -48,7 +48,7 @@ pub(super) fn worked(track: &Track, steps: &[Step], setup: &Setup) -> Vec<bool> 
     let paces = SLOWEST_WORK_MPS..=setup.machine_type.fastest_work_mps();
     let mut worked: Vec<bool> = steps
         .iter()
-        .map(|step| step.may_work() && paces.contains(&step.pace))
+        .map(|step| step.sweeps() && paces.contains(&step.pace))
         .collect();
     lift_in_turns(track, steps, &mut worked);
     let passes = Passes::new(track, steps, &worked, setup);
@@ -120,7 +120,8 @@ fn fields(
         .map(|(step, _)| area::width(track, step.end, setup))
         .fold(0.0, f64::max)
         .min(2.0 * setup.width_m);
-    let runs = area::runs(track, steps, slow, setup, |_| None);
+    let treads = area::treads(track, steps, slow, false);
+    let runs = area::runs(track, steps, &treads, setup, |_| None);
     let driven = area::sweep(&runs, setup.implement()).union;
     let spacing_m = spacing_m.unwrap_or(width_m);
     let merge_m = MERGE_M.max(MERGE_SPACING * (spacing_m - width_m));

@@ -15,6 +15,7 @@ use crate::{
     track::{
         Fix,
         live::{Follower, Progress},
+        step::LONG_STEP_M,
     },
 };
 
@@ -88,10 +89,16 @@ impl Live {
         self.figures.working = self.works(&progress);
         if self.figures.working {
             self.figures.work_s += progress.seconds;
+        }
+        if self.figures.working && progress.sweeps {
             self.sweep(&progress);
-        } else {
+        } else if !(progress.creeps && self.is_on(fix)) {
             self.lift();
         }
+    }
+
+    fn is_on(&self, fix: &Fix) -> bool {
+        !self.sensor || fix.work_on == Some(true)
     }
 
     /// The sensor where there is one; else, until the whole track can tell, slow driving in the plot.
@@ -100,7 +107,7 @@ impl Live {
             return false;
         }
         if self.sensor {
-            return progress.fix.work_on == Some(true);
+            return self.is_on(&progress.fix);
         }
         let paces = SLOWEST_WORK_MPS..=self.setup.machine_type.fastest_work_mps();
         let inside = self
@@ -113,18 +120,23 @@ impl Live {
     fn sweep(&mut self, progress: &Progress) {
         let told = progress.fix.width_m;
         let width_m = told.filter(|w| (0.0..=100.0).contains(w));
+        let width_m = width_m.unwrap_or(self.setup.width_m);
         let mark = |place: Metres| Mark {
             place,
             at_ms: progress.fix.at_ms,
-            width_m: width_m.unwrap_or(self.setup.width_m),
+            width_m,
             sections: progress.fix.sections,
         };
         if self.run.is_empty() {
             self.run.push(mark(progress.from));
         }
-        let last = self.run.last().map(|last| last.place);
-        if last.is_some_and(|last| last.distance(progress.to) < KEEP_M) {
+        let last = self.run.last().map(|last| last.place.distance(progress.to));
+        if last.is_some_and(|metres| metres < KEEP_M) {
             return;
+        }
+        if last.is_some_and(|metres| metres > LONG_STEP_M) {
+            self.lift();
+            self.run.push(mark(progress.from));
         }
         let mark = mark(progress.to);
         // With the mark after it known, the strip before stands for good.

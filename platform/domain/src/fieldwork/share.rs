@@ -88,7 +88,9 @@ fn pieces_of(visit: &Visit<'_>, projection: &Projection) -> Vec<(i64, Vec<[f64; 
     let track = Track::new(visit.fixes, projection);
     let steps = steps(&track);
     let worked = activity::worked(&track, &steps, &visit.setup);
-    let runs = area::runs(&track, &steps, &worked, &visit.setup, |_| None);
+    let sensor = activity::has_sensor(&track, &visit.setup);
+    let treads = area::treads(&track, &steps, &worked, sensor);
+    let runs = area::runs(&track, &steps, &treads, &visit.setup, |_| None);
     runs.iter()
         .flat_map(|run| quads(&thin(run), visit.setup.implement()))
         .collect()

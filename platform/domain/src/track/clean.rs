@@ -12,7 +12,7 @@ const JUMP_ACCURACY: f64 = 3.0;
 /// Places closer to 0/0 than this are none, degrees.
 const NULL_ISLAND: f64 = 1e-5;
 /// A receiver that is wrong for longer than this is not taken for a jump, ms.
-const ISLAND_MS: i64 = 10_000;
+const ISLAND_MS: i64 = 3_000;
 /// Times beyond the years 1 to 9999 are none, ms from 1970.
 const TIMES_MS: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_300_799_999;
 

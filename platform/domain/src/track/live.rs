@@ -4,18 +4,12 @@ use std::collections::VecDeque;
 
 use super::{
     Fix,
+    anchor::{Anchor, STAND_MPS, STAND_S},
     clean::{fast, ms, refuse},
     step::{GAP_INTERVALS, GAP_S, Step, median},
 };
 use crate::geo::Metres;
 
-/// Slower than this is standing, m/s.
-const STAND_MPS: f64 = 0.3;
-/// ... for so long, s.
-const STAND_S: f64 = 10.0;
-/// A way from the anchor is longer than so many accuracies, and this, m.
-const RELEASE_M: f64 = 0.3;
-const RELEASE_ACCURACY: f64 = 3.0;
 /// Speeds are derived over so many fixes at most.
 const RECENT: usize = 16;
 /// ... and so many seconds.
@@ -32,6 +26,8 @@ pub(crate) struct Progress {
     pub parked: bool,
     pub travels: bool,
     pub may_work: bool,
+    pub sweeps: bool,
+    pub creeps: bool,
 }
 
 impl Progress {
@@ -47,8 +43,9 @@ pub(crate) struct Follower {
     intervals: VecDeque<f64>,
     /// A fix that no machine could have reached; the next one says whether it or the former was wrong.
     doubted: Option<(Fix, Metres)>,
-    slow_since: Option<(i64, Metres)>,
-    anchor: Option<Metres>,
+    /// Since when it is slow, and where.
+    slow: Option<(i64, Anchor)>,
+    parked: bool,
 }
 
 impl Follower {
@@ -69,8 +66,8 @@ impl Follower {
             }
             // Two that agree: the machine is here, and nothing is known of how it came.
             self.recent.clear();
-            self.slow_since = None;
-            self.anchor = None;
+            self.slow = None;
+            self.parked = false;
         }
         self.doubted = None;
         let last = self.recent.back().copied();
@@ -83,20 +80,25 @@ impl Follower {
             self.recent.pop_front();
         }
         let pace = fix.speed().unwrap_or_else(|| self.derived());
-        let was_parked = self.anchor;
+        let was_parked = self.anchor();
         self.park(&fix, place, pace);
         let (from, seconds) = last.map_or((place, 0.0), |(last, from)| {
             (was_parked.unwrap_or(from), ms(fix.at_ms - last.at_ms))
         });
-        let to = self.anchor.unwrap_or(place);
-        let parked = self.anchor.is_some();
+        let parked = self.parked;
+        // While it stands the anchor settles; that is no way.
+        let to = match (was_parked, self.anchor()) {
+            (Some(_), Some(_)) => from,
+            (None, Some(anchor)) => anchor,
+            (_, None) => place,
+        };
         let gap = last.is_none() || seconds > self.gap_limit();
         let step = Step {
             end: 1,
             seconds,
             metres: from.distance(to),
             gap,
-            parked: parked && (was_parked.is_some() || from == to),
+            parked: parked && was_parked.is_some(),
             pace,
         };
         if !step.gap && !step.parked && step.speed() > STAND_MPS {
@@ -114,6 +116,8 @@ impl Follower {
             parked,
             travels: step.travels(),
             may_work: step.may_work(),
+            sweeps: step.sweeps(),
+            creeps: step.creeps(),
         }
     }
 
@@ -132,23 +136,27 @@ impl Follower {
         from.map_or(0.0, |(fix, from)| from.distance(*to) / age(fix).max(1e-3))
     }
 
+    /// Where it stands, if it does.
+    fn anchor(&self) -> Option<Metres> {
+        let slow = self.slow.filter(|_| self.parked);
+        slow.map(|(_, anchor)| anchor.middle())
+    }
+
     fn park(&mut self, fix: &Fix, place: Metres, pace: f64) {
-        let away = RELEASE_M.max(RELEASE_ACCURACY * fix.accuracy());
-        if let Some(anchor) = self.anchor {
+        if self.parked {
             let moves = fix.speed().is_some_and(|v| v > STAND_MPS);
-            if moves || anchor.distance(place) > away {
-                self.anchor = None;
-                self.slow_since = None;
+            let left = |(_, anchor): &(i64, Anchor)| anchor.is_left(fix, place);
+            if moves || self.slow.as_ref().is_some_and(left) {
+                self.parked = false;
+                self.slow = None;
+                return;
             }
+        } else if pace >= STAND_MPS {
+            self.slow = None;
             return;
         }
-        if pace >= STAND_MPS {
-            self.slow_since = None;
-            return;
-        }
-        let (since, at) = *self.slow_since.get_or_insert((fix.at_ms, place));
-        if ms(fix.at_ms - since) >= STAND_S {
-            self.anchor = Some(at);
-        }
+        let (since, anchor) = self.slow.get_or_insert((fix.at_ms, Anchor::default()));
+        anchor.add(place);
+        self.parked |= ms(fix.at_ms - *since) >= STAND_S;
     }
 }

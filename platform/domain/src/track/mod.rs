@@ -1,5 +1,6 @@
 //! A track: fixes in time order, cleaned, in local metres. Never bridges a gap and never hides what it leaves out.
 
+mod anchor;
 mod clean;
 pub(crate) mod live;
 mod parked;

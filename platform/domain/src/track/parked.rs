@@ -1,20 +1,17 @@
 //! Finds out when a machine stands, so that the drift of a parked receiver is no way travelled.
 
-use super::{Fix, Point, clean::ms, speed::derived};
+use super::{
+    Fix, Point,
+    anchor::{Anchor, STAND_MPS, STAND_S},
+    clean::ms,
+    speed::derived,
+};
 use crate::geo::Metres;
 
-/// Slower than this is standing, m/s.
-const STAND_MPS: f64 = 0.3;
-/// ... for so long, s.
-const STAND_S: f64 = 10.0;
 /// Faster for so long is moving again, s.
 const MOVE_S: f64 = 3.0;
 /// ... and so is being away from the anchor for so many fixes, where they are far apart.
 const MOVE_FIXES: usize = 3;
-/// The least way from the anchor that is one, m.
-const RELEASE_M: f64 = 0.3;
-/// ... and as a multiple of the accuracy.
-const RELEASE_ACCURACY: f64 = 3.0;
 
 /// Points with their speed, parked ones at their anchor. Reported speeds count where `believe` says so.
 pub(super) fn settle(kept: &[(Fix, Metres)], believe: bool) -> Vec<Point> {
@@ -51,23 +48,6 @@ pub(super) fn settle(kept: &[(Fix, Metres)], believe: bool) -> Vec<Point> {
     points
 }
 
-/// The middle of the places of a stop: noise averages out of it, so that only a way leads from it.
-struct Anchor {
-    sum: Metres,
-    count: f64,
-}
-
-impl Anchor {
-    fn add(&mut self, place: Metres) {
-        self.sum = self.sum.moved(place, 1.0);
-        self.count += 1.0;
-    }
-
-    fn middle(&self) -> Metres {
-        Metres::default().moved(self.sum, 1.0 / self.count.max(1.0))
-    }
-}
-
 /// When something began that must last to count.
 #[derive(Default)]
 struct Since(Option<(usize, i64, usize)>);
@@ -91,13 +71,7 @@ impl Since {
 
 /// Parks from `begin` on, known by `known`; gives the first point that moves again.
 fn park(points: &mut [Point], begin: usize, known: usize, believe: bool) -> usize {
-    let Some(at) = points.get(begin).map(|p| p.place) else {
-        return known + 1;
-    };
-    let mut anchor = Anchor {
-        sum: Metres::default(),
-        count: 0.0,
-    };
+    let mut anchor = Anchor::default();
     for point in points.get(begin..=known).unwrap_or_default() {
         anchor.add(point.place);
     }
@@ -105,8 +79,7 @@ fn park(points: &mut [Point], begin: usize, known: usize, believe: bool) -> usiz
     let mut end = points.len();
     for (i, point) in points.iter().enumerate().skip(known + 1) {
         let at_ms = point.fix.at_ms;
-        let limit = RELEASE_M.max(RELEASE_ACCURACY * point.fix.accuracy());
-        let is_away = point.place.distance(anchor.middle()) > limit;
+        let is_away = anchor.is_left(&point.fix, point.place);
         let (fast_s, _) = fast.note(point.speed > STAND_MPS, i, at_ms);
         let (away_s, away_fixes) = away.note(is_away, i, at_ms);
         // A derived speed is made of places: it says nothing that the way from the anchor does not.
@@ -126,8 +99,10 @@ fn park(points: &mut [Point], begin: usize, known: usize, believe: bool) -> usiz
             anchor.add(point.place);
         }
     }
+    // Not where it was first slow: reported speeds fall some seconds before a machine stands.
+    let place = anchor.middle();
     for point in points.iter_mut().take(end).skip(begin) {
-        point.place = at;
+        point.place = place;
         point.parked = true;
     }
     end.max(known + 1)

@@ -8,7 +8,7 @@ pub(super) const GAP_S: f64 = 10.0;
 /// ... and as a multiple of the median interval of moving steps.
 pub(super) const GAP_INTERVALS: f64 = 2.5;
 /// Metres that no step of a working machine has.
-const LONG_STEP_M: f64 = 40.0;
+pub(crate) const LONG_STEP_M: f64 = 40.0;
 /// Slower than this an implement covers nothing, m/s.
 const LEAST_WORK_MPS: f64 = 0.2;
 
@@ -42,14 +42,23 @@ impl Step {
         !self.gap && !self.parked && self.speed() <= TRANSPORT_MPS
     }
 
-    /// Whether an implement may cover ground in it: no gap, at least 0.2 m/s (a work flag alone is not
-    /// enough), and neither so long nor so fast that what lies between is a guess.
+    /// Whether a machine may work in it: seen, not standing, no leap.
     #[must_use]
     pub fn may_work(&self) -> bool {
-        !self.gap
-            && !self.parked
-            && self.metres <= LONG_STEP_M
-            && (LEAST_WORK_MPS..=JUMP_MPS).contains(&self.speed())
+        !self.gap && !self.parked && self.speed() <= JUMP_MPS
+    }
+
+    /// Whether an implement at work covers ground in it: at least 0.2 m/s (a work flag alone is not
+    /// enough), and not so long that what lies between is a guess.
+    #[must_use]
+    pub fn sweeps(&self) -> bool {
+        self.may_work() && self.metres <= LONG_STEP_M && self.speed() >= LEAST_WORK_MPS
+    }
+
+    /// Whether the machine hardly moves in it: nothing is covered, and a pass is not over yet.
+    #[must_use]
+    pub fn creeps(&self) -> bool {
+        !self.gap && (self.parked || self.speed() < LEAST_WORK_MPS)
     }
 }
 
