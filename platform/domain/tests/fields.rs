@@ -4,7 +4,7 @@
 mod sim;
 
 use furrow_domain::{
-    fieldwork::{Facts, Setup, VerdictKind, facts, live::Live, survey},
+    fieldwork::{Activity, Facts, Setup, VerdictKind, facts, live::Live, survey},
     geo::projection::Projection,
 };
 use sim::{EXACT, Field, METRE_AND_A_HALF, Noise, RTK, Site};
@@ -167,4 +167,85 @@ fn turns_and_the_way_are_told_apart_and_sum_to_the_whole_time() {
         "{}",
         facts.transit_s
     );
+}
+
+/// Adds the work of a field, further east; what lies between its first and last work is field.
+fn add(drive: &mut sim::Drive, field: &mut Vec<bool>, part: sim::Drive, east: f64) {
+    let begin = drive.last().at_ms + drive.interval_ms - sim::BEGIN_MS;
+    let first = part.states.iter().position(|s| s.on).unwrap();
+    let last = part.states.iter().rposition(|s| s.on).unwrap();
+    for (i, mut state) in part.states.into_iter().enumerate() {
+        state.at_ms += begin;
+        state.x += east;
+        drive.states.push(state);
+        field.push((first..=last).contains(&i));
+    }
+}
+
+/// A machine-day: two fields, the roads between them at tractor speeds, stops, a wait in a yard.
+fn machine_day(interval_ms: i64, seed: u64) -> (sim::Drive, Vec<bool>) {
+    let mut first = Field::rectangle(72.0 + 6.0 * (seed % 5) as f64, 180.0, 6.0);
+    first.angle = 0.4 * seed as f64;
+    let mut drive = sim::Drive::every(interval_ms, -1500.0, -900.0);
+    drive
+        .stand(300, false)
+        .to(-900.0, -850.0, 3.8, false)
+        .to(-400.0, -300.0, 7.5, false);
+    let mut field = vec![false; drive.states.len()];
+    add(
+        &mut drive,
+        &mut field,
+        first.worked([-400.0, -300.0], interval_ms),
+        0.0,
+    );
+    let second = Field::ell(96.0, 200.0, 6.0).worked([-60.0, -400.0], interval_ms);
+    let mut road = sim::Drive::every(interval_ms, -400.0, -300.0);
+    road.to(300.0, -700.0, 3.5, false)
+        .to(1200.0, -760.0, 6.0, false)
+        .to(2140.0, -400.0, 4.0, false);
+    let road: Vec<_> = road.states.into_iter().skip(1).collect();
+    let begin = drive.last().at_ms - sim::BEGIN_MS;
+    for mut state in road {
+        state.at_ms += begin;
+        drive.states.push(state);
+        field.push(false);
+    }
+    add(&mut drive, &mut field, second, 2200.0);
+    drive
+        .to(300.0, -705.0, 4.1, false)
+        .to(-1500.0, -900.0, 7.0, false);
+    field.resize(drive.states.len(), false);
+    (drive, field)
+}
+
+#[test]
+fn without_a_sensor_field_and_road_are_told_apart_on_tracks_of_one_to_five_seconds() {
+    let site = Site::at(116.4, 39.9);
+    for interval_ms in [1000, 2000, 5000] {
+        // Right and wrong: [field as field, field as road, road as field, road as road].
+        let mut counts = [0_u32; 4];
+        for seed in 0..6 {
+            let (drive, truth) = machine_day(interval_ms, seed);
+            let fixes = drive.fixes(&site, METRE_AND_A_HALF, false, seed);
+            let survey = survey(&fixes, &Setup::new(6.0).unwrap(), &[]);
+            for ((at_ms, activity), (state, field)) in survey
+                .activities
+                .iter()
+                .zip(drive.states.iter().zip(&truth).skip(1))
+            {
+                assert_eq!(*at_ms, state.at_ms);
+                let told = match activity {
+                    Some(Activity::Work | Activity::Turn) => true,
+                    Some(Activity::Transit) => false,
+                    Some(Activity::Idle) | None => continue,
+                };
+                counts[2 * usize::from(!field) + usize::from(!told)] += 1;
+            }
+        }
+        let [ff, fr, rf, rr] = counts.map(f64::from);
+        let accuracy = (ff + rr) / (ff + fr + rf + rr);
+        let f1_road = 2.0 * rr / (2.0 * rr + fr + rf);
+        eprintln!("{interval_ms} ms: accuracy {accuracy:.3}, F1 road {f1_road:.3}, {counts:?}");
+        assert!(accuracy >= 0.93 && f1_road >= 0.75);
+    }
 }

@@ -592,3 +592,41 @@ fn poor_sparse_and_missing_fixes_prove_nothing_and_say_why() {
         (VerdictKind::None, &[Reason::NoPlot][..])
     );
 }
+
+#[test]
+fn a_plot_too_narrow_for_a_field_anywhere_is_found_where_it_is_known() {
+    // One mu of 9.2 m: four passes of a tiller.
+    let field = Field::rectangle(9.2, 72.0, 2.3);
+    let drive = field.worked([-60.0, -5.0], 1000);
+    let plot = [field.plot(&site(), "one mu")];
+    let fixes = drive.fixes(&site(), RTK, false, 1);
+    let known = facts(&fixes, &setup(2.3), &plot);
+    let off = known.closed.m2() / field.area_m2() - 1.0;
+    assert!(off.abs() < 0.03, "{off}");
+    assert_eq!(known.start.kind, VerdictKind::Proven);
+    // Driven through there and back, it is a way.
+    let mut through = Drive::from(4.6, -300.0);
+    through
+        .to(4.6, 300.0, 1.5, false)
+        .to(4.0, -300.0, 1.5, false);
+    let fixes = through.fixes(&site(), METRE_AND_A_HALF, false, 1);
+    nothing(&facts(&fixes, &setup(9.0), &plot), "through");
+}
+
+#[test]
+fn ten_fixes_a_second_with_plain_noise_are_no_leaps() {
+    let mut drive = Drive::every(100, 0.0, 0.0);
+    drive.to(0.0, 200.0, 2.0, true);
+    let noise = Noise {
+        rms_m: 0.6,
+        ..WHITE
+    };
+    let fixes = drive.fixes(&site(), noise, true, 1);
+    let facts = facts(&fixes, &setup(6.0), &[]);
+    assert_eq!(facts.rejected.len(), 0);
+    assert!(
+        (0.95..1.25).contains(&(facts.union.m2() / 1200.0)),
+        "{}",
+        facts.union.m2()
+    );
+}

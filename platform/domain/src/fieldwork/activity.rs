@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Gap, Setup, infer};
 use crate::{
-    geo::Metres,
+    geo::{Metres, region::Region},
     track::{
         Track,
         step::{Step, direction},
@@ -42,9 +42,9 @@ pub(super) fn has_sensor(track: &Track, setup: &Setup) -> bool {
 }
 
 /// Whether each step is worked: by the sensor where there is one, else inferred. Only "on" is on.
-pub(super) fn worked(track: &Track, steps: &[Step], setup: &Setup) -> Vec<bool> {
+pub(super) fn worked(track: &Track, steps: &[Step], setup: &Setup, plots: &[Region]) -> Vec<bool> {
     if !has_sensor(track, setup) {
-        return infer::worked(track, steps, setup);
+        return infer::worked(track, steps, setup, plots);
     }
     let on = |step: &Step| {
         track

@@ -61,8 +61,7 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    pub(super) fn of(plot: Plot, projection: &Projection, union: &Region) -> Self {
-        let region = plot.region(projection);
+    pub(super) fn of(plot: Plot, region: Region, union: &Region) -> Self {
         let worked = union.intersection(&region).area();
         Self {
             plot,

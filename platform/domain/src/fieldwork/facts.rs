@@ -149,15 +149,14 @@ pub fn survey(fixes: &[Fix], setup: &Setup, plots: &[Plot]) -> Survey {
     let projection = Projection::at(centre(&plots, middle));
     let track = Track::new(fixes, &projection);
     let steps = steps(&track);
-    let worked = activity::worked(&track, &steps, setup);
-    let lookups: Vec<Lookup> = plots
-        .iter()
-        .map(|plot| plot.region(&projection).lookup())
-        .collect();
+    let regions: Vec<Region> = plots.iter().map(|p| p.region(&projection)).collect();
+    let worked = activity::worked(&track, &steps, setup, &regions);
+    let lookups: Vec<Lookup> = regions.iter().map(Region::lookup).collect();
     let swept = sweep(&track, &steps, &worked, setup, &lookups);
     let grounds: Vec<Ground> = plots
         .into_iter()
-        .map(|plot| Ground::of(plot, &projection, &swept.union))
+        .zip(regions)
+        .map(|(plot, region)| Ground::of(plot, region, &swept.union))
         .collect();
     let chosen = choice::choose(&grounds, &track);
     let ground = chosen.and_then(|i| grounds.get(i));

@@ -26,6 +26,12 @@ const TWO_WAYS_M: f64 = 0.25;
 const BACK: f64 = 1.25;
 /// Holes up to this between passes are ground that was missed, if narrower than a swath, m2.
 const MISS_M2: f64 = 2000.0;
+/// A plot is too narrow for a field anywhere up to so many times what a field needs.
+const NARROW: f64 = 1.3;
+/// A plot is worked where slow driving covers at least this part of it ...
+const PLOT_SHARE: f64 = 0.6;
+/// ... in so many lines beside each other: one way through, there and back, is no work.
+const PLOT_LINES: usize = 3;
 /// Edges are taken so coarsely: a field is not found by its last decimetres, m.
 const COARSE_M: f64 = 0.3;
 /// Smaller than half a mu is no field but a yard, m2.
@@ -43,8 +49,9 @@ const OPPOSITE: f64 = -0.866;
 /// The course at a step is that of so many seconds around it.
 const COURSE_S: f64 = 6.0;
 
-/// Whether each step is worked, by what the whole track shows.
-pub(super) fn worked(track: &Track, steps: &[Step], setup: &Setup) -> Vec<bool> {
+/// Whether each step is worked, by what the whole track shows, and by the plots that may have been
+/// worked: they may be smaller than what is taken for a field anywhere.
+pub(super) fn worked(track: &Track, steps: &[Step], setup: &Setup, plots: &[Region]) -> Vec<bool> {
     let paces = SLOWEST_WORK_MPS..=setup.machine_type.fastest_work_mps();
     let mut worked: Vec<bool> = steps
         .iter()
@@ -52,14 +59,59 @@ pub(super) fn worked(track: &Track, steps: &[Step], setup: &Setup) -> Vec<bool> 
         .collect();
     lift_in_turns(track, steps, &mut worked);
     let passes = Passes::new(track, steps, &worked, setup);
-    let merged = in_merged(track, steps, &worked, setup, passes.spacing_m());
-    let among = passes.in_field();
-    let among = lasting(steps, &worked, &among);
+    let driven = driven(track, steps, &worked, setup);
+    let merged = in_merged(track, steps, &worked, setup, (&driven, passes.spacing_m()));
+    let among = lasting(steps, &worked, &passes.in_field());
+    let lines = passes.with_lines(PLOT_LINES);
+    let narrow = NARROW * inner_m(setup.width_m, MERGE_M);
+    let plots = plots.iter().filter(|plot| plot.grown(-narrow).is_empty());
+    let in_plots = in_plots(track, steps, &lines, &driven, plots);
+    let in_plots = lasting(steps, &worked, &in_plots);
+    let field = merged.iter().zip(among).zip(in_plots);
     worked
         .iter()
-        .zip(merged.iter().zip(among))
-        .map(|(worked, (merged, among))| *worked && (*merged || among))
+        .zip(field)
+        .map(|(worked, ((merged, among), plot))| *worked && (*merged || among || plot))
         .collect()
+}
+
+/// Steps in plots too narrow for a field anywhere, where slow driving covers the most part of the plot
+/// in at least three lines.
+fn in_plots<'a>(
+    track: &Track,
+    steps: &[Step],
+    lines: &[bool],
+    driven: &Region,
+    plots: impl Iterator<Item = &'a Region>,
+) -> Vec<bool> {
+    let mut out = vec![false; steps.len()];
+    for plot in plots {
+        let share = driven.intersection(plot).area().m2() / plot.area().m2().max(1.0);
+        if share < PLOT_SHARE {
+            continue;
+        }
+        let lookup = plot.grown(super::start::GROWN_M).lookup();
+        let inside = |step: &Step| {
+            let end = track.points.get(step.end);
+            end.is_some_and(|p| lookup.contains(p.place))
+        };
+        let inside: Vec<bool> = steps.iter().map(inside).collect();
+        let both = inside.iter().zip(lines).filter(|(inside, _)| **inside);
+        let (all, lined) = both.fold((0, 0), |(all, lined), (_, has)| {
+            (all + 1, lined + usize::from(*has))
+        });
+        if 2 * lined >= all {
+            out.iter_mut().zip(inside).for_each(|(o, i)| *o |= i);
+        }
+    }
+    out
+}
+
+/// The ground that slow driving covers.
+fn driven(track: &Track, steps: &[Step], slow: &[bool], setup: &Setup) -> Region {
+    let treads = area::treads(track, steps, slow, false);
+    let runs = area::runs(track, steps, &treads, setup, |_| None);
+    area::sweep(&runs, setup.implement()).union
 }
 
 /// Steps among parallel passes, where there is a minute of them at all.
@@ -79,9 +131,9 @@ fn in_merged(
     steps: &[Step],
     worked: &[bool],
     setup: &Setup,
-    spacing_m: Option<f64>,
+    (driven, spacing_m): (&Region, Option<f64>),
 ) -> Vec<bool> {
-    let fields = fields(track, steps, worked, setup, spacing_m);
+    let fields = fields(track, steps, worked, setup, (driven, spacing_m));
     let mut place = vec![None; steps.len()];
     for (i, field) in fields.iter().enumerate() {
         let lookup = field.lookup();
@@ -111,7 +163,7 @@ fn fields(
     steps: &[Step],
     slow: &[bool],
     setup: &Setup,
-    spacing_m: Option<f64>,
+    (driven, spacing_m): (&Region, Option<f64>),
 ) -> Vec<Region> {
     let width_m = steps
         .iter()
@@ -120,12 +172,9 @@ fn fields(
         .map(|(step, _)| area::width(track, step.end, setup))
         .fold(0.0, f64::max)
         .min(2.0 * setup.width_m);
-    let treads = area::treads(track, steps, slow, false);
-    let runs = area::runs(track, steps, &treads, setup, |_| None);
-    let driven = area::sweep(&runs, setup.implement()).union;
     let spacing_m = spacing_m.unwrap_or(width_m);
     let merge_m = MERGE_M.max(MERGE_SPACING * (spacing_m - width_m));
-    let inner_m = (width_m / 2.0 + ROAD_M).max(width_m + merge_m + TWO_WAYS_M);
+    let inner_m = inner_m(width_m, merge_m);
     let ground = driven.coarse(COARSE_M).closed(merge_m);
     let ground = ground.filled(|hole| is_miss(hole, width_m));
     let middles = ground.coarse(COARSE_M).grown(-inner_m).coarse(COARSE_M);
@@ -134,6 +183,11 @@ fn fields(
         .filter(|middle| is_field(middle, inner_m))
         .map(|middle| middle.grown(BACK * inner_m + 1.0))
         .collect()
+}
+
+/// How far a field reaches from its middle at least, m.
+fn inner_m(width_m: f64, merge_m: f64) -> f64 {
+    (width_m / 2.0 + ROAD_M).max(width_m + merge_m + TWO_WAYS_M)
 }
 
 /// Whether a hole is ground that was missed between passes, not a block with a road around it.

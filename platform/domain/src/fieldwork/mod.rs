@@ -39,6 +39,22 @@ pub enum MachineType {
 }
 
 impl MachineType {
+    /// By what it is called in the register; whatever is not known is [`MachineType::Other`].
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        let is = |words: &[&str]| words.iter().any(|word| name.contains(word));
+        if is(&["spray"]) {
+            Self::Sprayer
+        } else if is(&["spread"]) {
+            Self::Spreader
+        } else if is(&["drill", "seeder"]) {
+            Self::Drill
+        } else {
+            Self::Other
+        }
+    }
+
     /// The fastest work of such a machine, m/s (fieldwork.md section 3).
     #[must_use]
     pub const fn fastest_work_mps(self) -> f64 {

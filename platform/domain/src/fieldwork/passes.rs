@@ -102,12 +102,27 @@ impl Passes {
     /// Whether each step lies among the parallel passes of a field: four lines, each apart from the
     /// next, over more than the lanes of a road.
     pub(super) fn in_field(&self) -> Vec<bool> {
-        let fields: Vec<bool> = self.samples.iter().map(|a| self.lies_in_field(a)).collect();
-        let of = |i: &Option<usize>| i.and_then(|i| fields.get(i)).copied().unwrap_or(false);
+        let spread_m = SPREAD_M.max(SPREAD_WIDTHS * self.width_m);
+        self.where_lines(|lines, spread| lines >= LINES && spread >= spread_m)
+    }
+
+    /// Whether each step has at least so many parallel lines, its own included, near it.
+    pub(super) fn with_lines(&self, least: usize) -> Vec<bool> {
+        self.where_lines(|lines, _| lines >= least)
+    }
+
+    fn where_lines(&self, enough: impl Fn(usize, f64) -> bool) -> Vec<bool> {
+        let judge = |a: &Sample| {
+            let (lines, spread) = self.lines(a);
+            enough(lines, spread)
+        };
+        let samples: Vec<bool> = self.samples.iter().map(judge).collect();
+        let of = |i: &Option<usize>| i.and_then(|i| samples.get(i)).copied().unwrap_or(false);
         self.of_step.iter().map(of).collect()
     }
 
-    fn lies_in_field(&self, a: &Sample) -> bool {
+    /// How many lines of passes lie at a place, its own included, and from the first to the last, m.
+    fn lines(&self, a: &Sample) -> (usize, f64) {
         let mut beside: Vec<f64> = self.beside(a).chain([0.0]).collect();
         beside.sort_by(f64::total_cmp);
         let apart = 2.0 * SAME_WIDTHS * self.width_m;
@@ -120,8 +135,7 @@ impl Passes {
             }
         }
         let ends = beside.first().zip(beside.last());
-        let spread = ends.map_or(0.0, |(first, last)| last - first);
-        lines >= LINES && spread >= SPREAD_M.max(SPREAD_WIDTHS * self.width_m)
+        (lines, ends.map_or(0.0, |(first, last)| last - first))
     }
 }
 

@@ -46,7 +46,7 @@ pub fn shares(visits: &[Visit<'_>], plot: Option<&Plot>) -> (Share, Vec<Share>) 
     let region = plot.map(|plot| plot.region(&projection));
     let mut pieces: Vec<(i64, usize, Vec<[f64; 2]>)> = Vec::new();
     for (i, visit) in visits.iter().enumerate() {
-        let swept = pieces_of(visit, &projection);
+        let swept = pieces_of(visit, &projection, region.as_ref());
         pieces.extend(swept.into_iter().map(|(at_ms, ring)| (at_ms, i, ring)));
     }
     pieces.sort_by_key(|(at_ms, visit, _)| (*at_ms, *visit));
@@ -84,10 +84,19 @@ pub fn shares(visits: &[Visit<'_>], plot: Option<&Plot>) -> (Share, Vec<Share>) 
     )
 }
 
-fn pieces_of(visit: &Visit<'_>, projection: &Projection) -> Vec<(i64, Vec<[f64; 2]>)> {
+fn pieces_of(
+    visit: &Visit<'_>,
+    projection: &Projection,
+    plot: Option<&Region>,
+) -> Vec<(i64, Vec<[f64; 2]>)> {
     let track = Track::new(visit.fixes, projection);
     let steps = steps(&track);
-    let worked = activity::worked(&track, &steps, &visit.setup);
+    let worked = activity::worked(
+        &track,
+        &steps,
+        &visit.setup,
+        plot.map_or(&[], std::slice::from_ref),
+    );
     let sensor = activity::has_sensor(&track, &visit.setup);
     let treads = area::treads(&track, &steps, &worked, sensor);
     let runs = area::runs(&track, &steps, &treads, &visit.setup, |_| None);

@@ -100,6 +100,8 @@ impl Follower {
             gap,
             parked: parked && was_parked.is_some(),
             pace,
+            // Whoever could not have come here was left out before.
+            leap: false,
         };
         if !step.gap && !step.parked && step.speed() > STAND_MPS {
             self.intervals.push_back(seconds);

@@ -1,6 +1,9 @@
 //! Steps between neighbouring points, and the gaps between them; never counts a gap as a step.
 
-use super::{JUMP_MPS, Point, TRANSPORT_MPS, Track, clean::ms};
+use super::{
+    Point, TRANSPORT_MPS, Track,
+    clean::{fast, ms},
+};
 use crate::geo::Metres;
 
 /// Seconds without a fix that are always a gap.
@@ -27,6 +30,8 @@ pub struct Step {
     pub parked: bool,
     /// Reported speed at its end, else the derived one, m/s.
     pub pace: f64,
+    /// No machine gets so far in that time by itself; noise is no leap.
+    pub leap: bool,
 }
 
 impl Step {
@@ -39,13 +44,13 @@ impl Step {
     /// Whether it is way travelled: seen, not standing, and not faster than anything that carries a machine.
     #[must_use]
     pub fn travels(&self) -> bool {
-        !self.gap && !self.parked && self.speed() <= TRANSPORT_MPS
+        !self.gap && !self.parked && (!self.leap || self.speed() <= TRANSPORT_MPS)
     }
 
     /// Whether a machine may work in it: seen, not standing, no leap.
     #[must_use]
     pub fn may_work(&self) -> bool {
-        !self.gap && !self.parked && self.speed() <= JUMP_MPS
+        !self.gap && !self.parked && !self.leap
     }
 
     /// Whether an implement at work covers ground in it: at least 0.2 m/s (a work flag alone is not
@@ -89,6 +94,7 @@ fn step(end: usize, a: &Point, b: &Point) -> Step {
         gap: false,
         parked: a.parked && b.parked,
         pace: b.speed,
+        leap: fast(&(a.fix, a.place), &(b.fix, b.place)),
     }
 }
 

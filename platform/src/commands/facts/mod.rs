@@ -38,9 +38,9 @@ pub struct FactsArgs {
     /// A plot (GeoJSON polygons); may be given several times.
     #[arg(long, value_name = "FILE.geojson")]
     pub plot: Vec<PathBuf>,
-    /// Kind of machine.
-    #[arg(long, value_name = "T", value_enum, default_value_t = Kind::Other)]
-    pub machine_type: Kind,
+    /// Kind of machine; sprayers, spreaders and drills work faster than others.
+    #[arg(long, value_name = "T", default_value = "tractor")]
+    pub machine_type: String,
     /// Do not listen to the work sensor.
     #[arg(long)]
     pub no_sensor: bool,
@@ -50,34 +50,6 @@ pub struct FactsArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-}
-
-/// Kinds of machine by which the fastest work differs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
-    /// Everything else.
-    Other,
-    /// Tractor with an implement.
-    Tractor,
-    /// Combine or forage harvester.
-    Harvester,
-    /// Sprayer.
-    Sprayer,
-    /// Spreader.
-    Spreader,
-    /// Seed drill.
-    Drill,
-}
-
-impl From<Kind> for MachineType {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Other | Kind::Tractor | Kind::Harvester => Self::Other,
-            Kind::Sprayer => Self::Sprayer,
-            Kind::Spreader => Self::Spreader,
-            Kind::Drill => Self::Drill,
-        }
-    }
 }
 
 /// What the plots' degrees mean.
@@ -148,7 +120,7 @@ pub async fn run_device(
 
 fn setup(args: &FactsArgs) -> anyhow::Result<Setup> {
     Ok(Setup {
-        machine_type: args.machine_type.into(),
+        machine_type: MachineType::named(&args.machine_type),
         use_sensor: !args.no_sensor,
         ..Setup::new(args.width).context("--width")?
     })
