@@ -17,6 +17,7 @@ use furrow_agent::{
 };
 use proptest::prelude::*;
 
+#[expect(clippy::disallowed_methods, reason = "where the tests' data lies")]
 fn shared() -> Option<PathBuf> {
     let root = std::env::var_os("FURROW_SHARED_DATA").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data")),

@@ -6,7 +6,7 @@
 pub mod cursor;
 pub mod disk;
 #[cfg(test)]
-mod model;
+pub(crate) mod model;
 mod open;
 pub mod ranges;
 mod read;

@@ -44,7 +44,7 @@ struct State {
 
 /// The disk; clones are the same disk.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Model(Arc<Mutex<State>>);
+pub(crate) struct Model(Arc<Mutex<State>>);
 
 fn gone() -> io::Error {
     io::Error::other("the power is gone")
@@ -117,28 +117,28 @@ impl Model {
     }
 
     /// The power goes after so many more operations.
-    pub(super) fn fuse(&self, operations: u64) {
+    pub(crate) fn fuse(&self, operations: u64) {
         self.state().fuse = Some(operations);
     }
 
-    pub(super) fn operations(&self) -> u64 {
+    pub(crate) fn operations(&self) -> u64 {
         self.state().operations
     }
 
-    pub(super) fn capacity(&self, bytes: Option<u64>) {
+    pub(crate) fn capacity(&self, bytes: Option<u64>) {
         self.state().capacity = bytes;
     }
 
-    pub(super) fn fail_syncs(&self, count: u64) {
+    pub(crate) fn fail_syncs(&self, count: u64) {
         self.state().failing_syncs = count;
     }
 
-    pub(super) fn short_writes(&self, count: u64) {
+    pub(crate) fn short_writes(&self, count: u64) {
         self.state().short_writes = count;
     }
 
     /// What a disk holds after the power was gone: of all that was not synced, whatever chance left.
-    pub(super) fn after_power_cut(&self, seed: u64) -> Self {
+    pub(crate) fn after_power_cut(&self, seed: u64) -> Self {
         let mut state = self.state().clone();
         state.random = seed;
         let pending = std::mem::take(&mut state.pending);
@@ -166,14 +166,14 @@ impl Model {
     }
 
     /// The disk as another process finds it when this one was killed: nothing is forgotten.
-    pub(super) fn after_kill(&self) -> Self {
+    pub(crate) fn after_kill(&self) -> Self {
         let mut state = self.state().clone();
         state.fuse = None;
         Self(Arc::new(Mutex::new(state)))
     }
 
     /// A copy in which a file was cut or altered behind our back.
-    pub(super) fn tampered(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Self {
+    pub(crate) fn tampered(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Self {
         let copy = self.after_kill();
         {
             let mut state = copy.state();
@@ -186,24 +186,24 @@ impl Model {
         copy
     }
 
-    pub(super) fn without(&self, name: &str) -> Self {
+    pub(crate) fn without(&self, name: &str) -> Self {
         let copy = self.after_kill();
         copy.state().live.remove(name);
         copy.state().durable.remove(name);
         copy
     }
 
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.state().live.keys().cloned().collect()
     }
 
-    pub(super) fn bytes(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
         let state = self.state();
         let id = state.file(name).expect("a file of that name");
         state.files[&id].live.clone()
     }
 
-    pub(super) fn pages(&self) -> u64 {
+    pub(crate) fn pages(&self) -> u64 {
         self.state().pages
     }
 }
