@@ -97,6 +97,8 @@ pub enum SourceConfig {
     Simulator {
         /// The same seed drives the same way.
         seed: u64,
+        /// Over 1, it begins in the past and passes this much faster; for rigs.
+        speed: f64,
     },
 }
 
@@ -187,6 +189,7 @@ struct SourceFile {
     baud: Option<Spanned<u32>>,
     listen: Option<Spanned<String>>,
     seed: Option<Spanned<u64>>,
+    speed: Option<Spanned<f64>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -284,6 +287,8 @@ fn source(file: Spanned<SourceFile>) -> Result<SourceConfig, Wrong> {
         Kind::Stdin => SourceConfig::Stdin,
         Kind::Simulator => SourceConfig::Simulator {
             seed: given.seed.take().map_or(1, Spanned::into_inner),
+            speed: within(given.speed.take().as_ref(), "source.speed", 1.0, 10_000.0)?
+                .unwrap_or(1.0),
         },
     };
     // What is left over says something that would not be done.
@@ -293,6 +298,7 @@ fn source(file: Spanned<SourceFile>) -> Result<SourceConfig, Wrong> {
         ("baud", given.baud.map(|v| v.span())),
         ("listen", given.listen.map(|v| v.span())),
         ("seed", given.seed.map(|v| v.span())),
+        ("speed", given.speed.map(|v| v.span())),
     ];
     for (key, span) in left {
         if let Some(span) = span {

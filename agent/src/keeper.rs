@@ -130,11 +130,15 @@ impl Keeper {
         self.ask(Ask::Refuse(epoch, seq)).await
     }
 
-    /// A second has passed: retry what failed, write the cursor if that pays.
+    /// A second has passed: retry what failed, write the cursor if that pays. Left out while the
+    /// keeper waits for the disk.
     ///
     /// Errors: [`Gone`].
-    pub async fn tick(&self) -> Result<(), Gone> {
-        self.ask(Ask::Tick).await
+    pub fn tick(&self) -> Result<(), Gone> {
+        match self.asks.try_send(Ask::Tick) {
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(Gone),
+            Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => Ok(()),
+        }
     }
 
     /// Stores all that waits, writes the cursor and ends the thread.

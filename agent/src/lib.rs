@@ -1,5 +1,6 @@
 //! Furrow's device agent: records the GNSS track, signs it, keeps it and delivers it until it is committed.
 
+pub mod batcher;
 pub mod clock;
 pub mod commands;
 pub mod config;
@@ -11,8 +12,11 @@ mod http;
 pub mod identity;
 pub mod keeper;
 pub mod link;
+mod log;
 pub mod position;
 pub mod recorder;
+pub mod run;
+pub mod simulator;
 pub mod sources;
 pub mod spool;
 mod tls;

@@ -155,7 +155,7 @@ impl Link {
             loop {
                 tokio::select! {
                     () = time::sleep_until(deadline) => break,
-                    _ = stop.wait_for(|stop| *stop) => return Ok(()),
+                    () = stopped(&mut stop) => return Ok(()),
                     () = time::sleep(SECOND) => self.health.beat_link(self.clock.monotonic_ms()),
                 }
             }
@@ -176,7 +176,7 @@ impl Link {
                     Err(_) => Err(End::KeeperGone),
                 },
                 _ = tick.tick() => self.tick(&connection).await,
-                _ = stop.wait_for(|stop| *stop) => Err(End::Stopped),
+                () = stopped(stop) => Err(End::Stopped),
             };
             if let Err(end) = step {
                 break end;
@@ -276,6 +276,11 @@ impl Link {
         }
         Ok(())
     }
+}
+
+/// Told to stop, or nobody is there to tell it.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 fn sent(taken: bool) -> Result<(), End> {

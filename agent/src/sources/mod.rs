@@ -2,8 +2,10 @@
 
 pub mod gpsd;
 mod gpx;
+pub mod live;
 pub mod nmea;
 pub mod recorded;
+pub mod replay;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -25,6 +27,15 @@ pub enum Event {
     },
     /// The receiver does not answer, or is gone.
     NoReceiver,
+}
+
+/// What a source tells, or nothing but that time passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timed {
+    /// The source's monotonic time, ms: a recorded track has one of its own.
+    pub now_ms: u64,
+    /// What it tells.
+    pub event: Option<Event>,
 }
 
 /// Why something gives no position.

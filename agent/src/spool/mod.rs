@@ -160,6 +160,7 @@ pub struct Spool {
     newest: u64,
     writes: Writes,
     cache: read::Cache,
+    last_ms: Option<i64>,
 }
 
 impl Spool {
@@ -503,6 +504,12 @@ impl Spool {
             backlog.bytes += waiting * each;
         }
         backlog
+    }
+
+    /// Time of the last fix that was stored before this start, ms since 1970 UTC.
+    #[must_use]
+    pub const fn last_fix_ms(&self) -> Option<i64> {
+        self.last_ms
     }
 
     /// Frames lost since the spool was made.

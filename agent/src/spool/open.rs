@@ -3,7 +3,7 @@
 use std::io;
 
 use furrow_protocol::{
-    batch::{FormerEpoch, GapReason},
+    batch::{Batch, FormerEpoch, GapReason},
     frame::{Device, Digest, Frame},
 };
 
@@ -35,6 +35,8 @@ struct Last {
     epoch: u64,
     seq: u64,
     digest: Option<Digest>,
+    /// Time of its last fix, ms since 1970 UTC.
+    at_ms: Option<i64>,
 }
 
 pub(super) fn open(
@@ -85,6 +87,7 @@ pub(super) fn open(
         newest,
         writes: Writes::default(),
         cache: Cache::default(),
+        last_ms: last.as_ref().and_then(|last| last.at_ms),
     };
     count_holes(&mut spool, known && cursor.complete);
     if sound {
@@ -183,12 +186,15 @@ fn scan(disk: &dyn Disk, number: u64, device: Device) -> Scanned {
         }
     }
     scanned.clean &= bytes.len() == SEGMENT_BYTES;
-    scanned.last = last.map(|record| Last {
-        epoch: record.epoch,
-        seq: record.seq,
-        digest: Frame::from_bytes(record.payload)
-            .ok()
-            .map(|frame| frame.digest(device)),
+    scanned.last = last.map(|record| {
+        let frame = Frame::from_bytes(record.payload).ok();
+        let batch = frame.as_ref().and_then(|f| Batch::decode(&f.batch).ok());
+        Last {
+            epoch: record.epoch,
+            seq: record.seq,
+            digest: frame.map(|frame| frame.digest(device)),
+            at_ms: batch.map(|batch| batch.last_at_ms()),
+        }
     });
     scanned
 }
