@@ -83,11 +83,14 @@ impl TlsFiles {
     ///
     /// Errors: [`TlsError`].
     pub fn for_people(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        // With the authority: a box that enrols knows no more than its SHA-256.
+        let mut chain = certificates(&self.certificate)?;
+        chain.extend(certificates(&self.authority)?);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
-            .with_single_cert(certificates(&self.certificate)?, self.key()?)?;
+            .with_single_cert(chain, self.key()?)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
