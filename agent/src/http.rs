@@ -23,7 +23,7 @@ const MAX_HEAD: u64 = 16 * 1024;
 #[derive(Debug, Error)]
 pub enum HttpError {
     /// The network, or TLS (an authority that is not the pinned one shows here).
-    #[error("cannot reach {0}: {1}")]
+    #[error("cannot reach {0}")]
     Network(String, #[source] io::Error),
     /// The name is none that a certificate can be for.
     #[error("{0} is not a name for TLS")]
