@@ -385,6 +385,15 @@ fn put(table: &mut toml::Table, keys: &[&str], value: toml::Value) {
     }
 }
 
+/// The folder of the running program: what was built with it lies beside it.
+///
+/// Errors: the system does not tell.
+pub fn own_folder() -> io::Result<PathBuf> {
+    let mut path = std::env::current_exe()?;
+    path.pop();
+    Ok(path)
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {

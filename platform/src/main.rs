@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 use furrow_platform::{
     commands::{device, facts, serve},
     config::Settings,
+    demo,
 };
 
 /// Leasing of farm machinery with proof of what the machine did.
@@ -32,6 +33,8 @@ enum Command {
         #[command(subcommand)]
         command: device::DeviceCommand,
     },
+    /// Everything on this host: a database, the platform, simulated machines with the real agent.
+    Demo(demo::DemoArgs),
     /// Work out the facts of a track.
     Facts(facts::FactsArgs),
 }
@@ -64,6 +67,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
                 Command::Check => serve::check(&settings, out).await,
                 Command::Device { command } => device::run(command, &settings, out).await,
                 Command::Facts(args) => facts::run_device(args, &settings, out, io::stderr()).await,
+                Command::Demo(args) => demo::run(args, &settings).await,
             }
         })
 }
