@@ -1,5 +1,6 @@
 //! What stories and rigs drive: the built programs as processes, a database, a wire that can be cut, forged devices. Never links the platform or the agent.
 
+pub mod agent;
 pub mod binaries;
 pub mod database;
 pub mod devices;
@@ -12,4 +13,5 @@ pub mod postgres;
 pub mod proc;
 pub mod program;
 pub mod proxy;
+pub mod receiver;
 pub mod wait;
