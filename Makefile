@@ -66,6 +66,13 @@ load: setup ## Frames a second end to end, with durable commits
 	$(CARGO) build --release -j $(JOBS) -p furrow-platform -p e2e --bins
 	target/release/load $(ARGS)
 
+.PHONY: budget
+budget: setup ## What the agent costs a device: size, memory, CPU, first fix, wire; flash and restart of the spool
+	$(CARGO) build --profile agent -j $(JOBS) -p furrow-agent
+	$(CARGO) build --release -j $(JOBS) -p furrow-platform -p e2e --bins
+	FURROW_AGENT_BIN=target/agent/furrow-agent target/release/budget $(ARGS)
+	$(CARGO) bench -j $(JOBS) -p furrow-agent --bench spool
+
 .PHONY: bench
 bench: ## Times and results of the core; sizes of the wire format
 	$(CARGO) bench -j $(JOBS) -p furrow-protocol -p furrow-domain
@@ -78,9 +85,11 @@ fuzz: ## Fuzz the decoders: ours for SECONDS_EACH (60), then libFuzzer if cargo-
 	  cargo fuzz run $$target -- -max_total_time=$${SECONDS_EACH:-60}; done
 
 .PHONY: package
-package: ## The agent as it is shipped: small, stripped
+package: ## The agent as it is shipped: small, stripped, as a Debian package (installs cargo-deb once)
 	$(CARGO) build --profile agent -j $(JOBS) -p furrow-agent
-	@ls -l target/agent/furrow-agent
+	@command -v cargo-deb >/dev/null || $(CARGO) install cargo-deb --locked
+	$(CARGO) deb -p furrow-agent --profile agent --no-build --no-strip
+	@ls -l target/agent/furrow-agent target/debian/*.deb
 
 .PHONY: clean
 clean: ## Remove what was built and the demo's data

@@ -151,6 +151,12 @@ impl Agent {
         self.journal(&mut Frames::new()).unwrap_or(0)
     }
 
+    /// Its process id, while it was started.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.program.as_ref().map(Program::pid)
+    }
+
     /// SIGKILL.
     pub fn kill(&mut self) {
         if let Some(program) = &mut self.program {
