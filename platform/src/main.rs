@@ -4,7 +4,7 @@ use std::{io, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 use furrow_platform::{
-    commands::{device, facts, serve},
+    commands::{device, facts, quarantine, serve},
     config::Settings,
     demo,
 };
@@ -32,6 +32,11 @@ enum Command {
     Device {
         #[command(subcommand)]
         command: device::DeviceCommand,
+    },
+    /// Frames that are kept but are no track.
+    Quarantine {
+        #[command(subcommand)]
+        command: quarantine::QuarantineCommand,
     },
     /// Everything on this host: a database, the platform, simulated machines with the real agent.
     Demo(demo::DemoArgs),
@@ -66,6 +71,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
                 Command::Migrate => serve::migrate(&settings, out).await,
                 Command::Check => serve::check(&settings, out).await,
                 Command::Device { command } => device::run(command, &settings, out).await,
+                Command::Quarantine { command } => quarantine::run(command, &settings, out).await,
                 Command::Facts(args) => facts::run_device(args, &settings, out, io::stderr()).await,
                 Command::Demo(args) => demo::run(args, &settings).await,
             }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use chrono::{DateTime, Utc};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::{
     net::TcpListener,
@@ -26,7 +27,12 @@ use crate::{
     config::Settings,
     db::{self, Pool, Schema},
     http::{self, Doors},
-    ingest::{Committed, Ingest, arrival::Arrival},
+    ingest::{
+        Committed, Ingest,
+        arrival::Arrival,
+        check::Fault,
+        readmit::{Which, readmit},
+    },
     jobs::{self, Jobs},
     mqtt::{self, cached::CachedRegister},
 };
@@ -98,6 +104,9 @@ impl Platform {
             .context("http.names")?;
         let register = CachedRegister::new(pool.clone());
         register.refresh(clock.now()).await.context("register")?;
+        read_again(&tracks, &register, clock.now())
+            .await
+            .context("quarantine")?;
 
         let (arrivals, received) = mpsc::channel(settings.ingest.queue);
         let (states, health) = mpsc::channel(STATES);
@@ -327,6 +336,24 @@ async fn databases(settings: &Settings, clock: &dyn Clock) -> anyhow::Result<Dat
         tracks,
         skew_ms,
     })
+}
+
+/// Frames of a version that the platform before this one did not know: this one may.
+async fn read_again(
+    tracks: &Pool,
+    register: &CachedRegister,
+    now: DateTime<Utc>,
+) -> anyhow::Result<()> {
+    let mut stored = 0_u64;
+    let which = Which::Reason(Fault::UnknownVersion.name());
+    readmit(tracks, &register.keys(), which, now, |one| {
+        stored += u64::from(one.stays.is_none());
+    })
+    .await?;
+    if stored > 0 {
+        tracing::info!(stored, "serve.readmitted");
+    }
+    Ok(())
 }
 
 fn mqtt_url(settings: &Settings, plain: Option<SocketAddr>, tls: Option<SocketAddr>) -> String {

@@ -2,4 +2,5 @@
 
 pub mod device;
 pub mod facts;
+pub mod quarantine;
 pub mod serve;

@@ -133,10 +133,10 @@ pub async fn at_places(
         .collect())
 }
 
-/// Digests of those of these places whose frames are in quarantine with a good signature.
+/// The bytes of those of these frames that are in quarantine with a good signature.
 ///
 /// Errors: the database.
-pub async fn quarantined_digests(
+pub async fn quarantined_at_places(
     tx: &mut PgConnection,
     places: &[Place],
 ) -> Result<HashMap<Place, Vec<u8>>, DbError> {
@@ -147,7 +147,7 @@ pub async fn quarantined_digests(
     let epochs: Vec<i64> = places.iter().map(|p| bits(p.epoch)).collect();
     let seqs: Vec<i64> = places.iter().map(|p| bits(p.seq)).collect();
     let rows: Vec<(i32, i64, i64, Vec<u8>)> = sqlx::query_as(
-        "select q.device, q.epoch, q.seq, q.digest
+        "select q.device, q.epoch, q.seq, q.payload
          from unnest($1::integer[], $2::bigint[], $3::bigint[]) as u (d, e, s)
          join quarantine q on q.device = u.d and q.epoch = u.e and q.seq = u.s and q.digest is not null",
     )
@@ -163,7 +163,7 @@ pub async fn quarantined_digests(
     };
     Ok(rows
         .into_iter()
-        .map(|(d, e, s, digest)| (place(d, e, s), digest))
+        .map(|(d, e, s, payload)| (place(d, e, s), payload))
         .collect())
 }
 

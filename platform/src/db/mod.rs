@@ -151,6 +151,26 @@ pub fn unique_violation(error: &DbError) -> bool {
     code(error).as_deref() == Some("23505")
 }
 
+/// Whether a day's partition of the tracks is missing.
+#[must_use]
+pub fn partition_missing(error: &DbError) -> bool {
+    code(error).as_deref() == Some("23514")
+        && error
+            .as_database_error()
+            .is_some_and(|e| e.constraint().is_none())
+}
+
+/// Whether what was to be written is at fault, so that trying the same again cannot help: SQLSTATE
+/// classes 22 (data), 23 (integrity), 42 (statement) and 54 (limits).
+#[must_use]
+pub fn blames_content(error: &DbError) -> bool {
+    code(error).is_some_and(|code| {
+        ["22", "23", "42", "54"]
+            .iter()
+            .any(|class| code.starts_with(class))
+    })
+}
+
 fn code(error: &DbError) -> Option<String> {
     error.as_database_error()?.code().map(|c| c.into_owned())
 }

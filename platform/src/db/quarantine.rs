@@ -1,7 +1,7 @@
 //! Frames that are kept but are no track.
 
 use chrono::{DateTime, Utc};
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
 use super::{DbError, frames::Place};
@@ -28,13 +28,12 @@ pub struct NewQuarantine {
 
 /// Keeps payloads, each within its device's share; tells for each whether it is kept (now or before).
 ///
-/// Errors: the database; then none is kept.
+/// Errors: the database.
 pub async fn insert(
-    pool: &PgPool,
+    tx: &mut PgConnection,
     new: &[NewQuarantine],
     now: DateTime<Utc>,
 ) -> Result<Vec<bool>, DbError> {
-    let mut tx = pool.begin().await?;
     let mut order: Vec<usize> = (0..new.len()).collect();
     // One order of locks in every process: no deadlocks.
     order.sort_by_key(|i| new.get(*i).map(|q| (q.device, q.payload_digest)));
@@ -49,17 +48,16 @@ pub async fn insert(
         .bind(&one.payload_digest[..])
         .fetch_one(&mut *tx)
         .await?;
-        let keep = known || insert_one(&mut tx, one, device, now).await?;
+        let keep = known || insert_one(&mut *tx, one, device, now).await?;
         if let Some(slot) = kept.get_mut(i) {
             *slot = keep;
         }
     }
-    tx.commit().await?;
     Ok(kept)
 }
 
 async fn insert_one(
-    tx: &mut sqlx::PgConnection,
+    tx: &mut PgConnection,
     one: &NewQuarantine,
     device: i32,
     now: DateTime<Utc>,
@@ -129,20 +127,35 @@ pub struct QuarantineRow {
     pub received_at: DateTime<Utc>,
 }
 
-/// Payloads for a reason, oldest first, at most 1,000.
+/// Payloads in quarantine, oldest first: those after `after`, for a reason or for any, at most `most`.
 ///
 /// Errors: the database.
-pub async fn for_reason(
+pub async fn page(
     pool: &PgPool,
     reason: Option<&str>,
+    after: Uuid,
+    most: i64,
 ) -> Result<Vec<QuarantineRow>, DbError> {
+    // Ids are made in the order of time.
     sqlx::query_as(
         "select id, device, reason, payload, received_at from quarantine
-         where $1::text is null or reason = $1 order by received_at limit 1000",
+         where id > $1 and ($2::text is null or reason = $2) order by id limit $3",
     )
+    .bind(after)
     .bind(reason)
+    .bind(most)
     .fetch_all(pool)
     .await
+}
+
+/// One payload in quarantine.
+///
+/// Errors: the database.
+pub async fn by_id(pool: &PgPool, id: Uuid) -> Result<Option<QuarantineRow>, DbError> {
+    sqlx::query_as("select id, device, reason, payload, received_at from quarantine where id = $1")
+        .bind(id)
+        .fetch_optional(pool)
+        .await
 }
 
 /// Takes a payload out, after it was stored as a track.

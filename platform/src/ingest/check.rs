@@ -9,10 +9,10 @@ use furrow_protocol::{
     batch::Batch,
     down::RefusedReason,
     error::DecodeError,
-    frame::{Digest, Frame, genesis, payload_digest},
+    frame::{Device, Digest, Frame, genesis, payload_digest},
 };
 
-use super::{arrival::Arrival, keys::DeviceKey};
+use super::keys::DeviceKey;
 use crate::db::frames::{NewFrame, Place};
 
 /// Frames dated further ahead than this are not believed.
@@ -20,17 +20,35 @@ pub const AHEAD: TimeDelta = TimeDelta::minutes(5);
 /// Frames dated further back than this are not taken.
 pub const BACK: TimeDelta = TimeDelta::days(97);
 
-/// A frame that may be stored.
-#[derive(Debug, Clone)]
-pub struct Sound {
-    /// As it is stored.
-    pub frame: NewFrame,
+/// What came, and from whom by its credentials.
+#[derive(Debug, Clone, Copy)]
+pub struct Received<'a> {
+    /// The device.
+    pub device: Device,
+    /// All that it sent.
+    pub payload: &'a Bytes,
+}
+
+/// A frame of a good signature as a link of its chain.
+#[derive(Debug, Clone, Copy)]
+pub struct Link {
+    /// Where it stands.
+    pub place: Place,
     /// `prev` of the next frame.
     pub digest: Digest,
     /// `prev` of this frame.
     pub prev: Digest,
     /// What `prev` must be if this is the first of its epoch.
     pub genesis: Option<Digest>,
+}
+
+/// A frame that may be stored.
+#[derive(Debug, Clone)]
+pub struct Sound {
+    /// As it is stored.
+    pub frame: NewFrame,
+    /// Its link.
+    pub link: Link,
 }
 
 /// Why a frame is no track.
@@ -83,18 +101,18 @@ impl Fault {
 pub enum Verdict {
     /// To be stored.
     Sound(Box<Sound>),
-    /// To be kept in quarantine; with its place and digest if the signature is good.
-    Faulty(Fault, Option<(Place, Digest)>),
+    /// To be kept in quarantine; with its link if the signature is good.
+    Faulty(Fault, Option<Box<Link>>),
 }
 
-/// Judges arrivals, in their order.
+/// Judges what came, in its order.
 #[must_use]
 pub fn check(
-    arrivals: &[Arrival],
+    received: &[Received<'_>],
     keys: &HashMap<u32, DeviceKey>,
     now: DateTime<Utc>,
 ) -> Vec<Verdict> {
-    let read: Vec<Result<Read<'_>, Fault>> = arrivals.iter().map(|a| read(a, keys)).collect();
+    let read: Vec<Result<Read<'_>, Fault>> = received.iter().map(|r| read(*r, keys)).collect();
     let readable: Vec<&Read<'_>> = read.iter().filter_map(|r| r.as_ref().ok()).collect();
     let mut good = vec![true; readable.len()];
     verify(&readable, &mut good);
@@ -102,33 +120,42 @@ pub fn check(
     read.iter()
         .map(|read| match read {
             Err(fault) => Verdict::Faulty(*fault, None),
-            Ok(_) if good.next() != Some(true) => Verdict::Faulty(Fault::BadSignature, None),
+            Ok(read) if good.next() != Some(true) => Verdict::Faulty(
+                if read.key.revoked {
+                    Fault::Revoked
+                } else {
+                    Fault::BadSignature
+                },
+                None,
+            ),
             Ok(read) => read.judge(now),
         })
         .collect()
 }
 
 struct Read<'a> {
-    arrival: &'a Arrival,
+    received: Received<'a>,
     key: &'a DeviceKey,
     frame: Frame,
     signed: Vec<u8>,
     batch: Batch,
 }
 
-fn read<'a>(arrival: &'a Arrival, keys: &'a HashMap<u32, DeviceKey>) -> Result<Read<'a>, Fault> {
-    let key = keys
-        .get(&arrival.device.0)
-        .filter(|key| !key.revoked)
-        .ok_or(Fault::Revoked)?;
-    let frame = Frame::from_bytes(&arrival.payload).map_err(|error| match error {
-        DecodeError::UnknownVersion(_) => Fault::UnknownVersion,
-        _ => Fault::Undecodable,
+fn read<'a>(received: Received<'a>, keys: &'a HashMap<u32, DeviceKey>) -> Result<Read<'a>, Fault> {
+    let key = keys.get(&received.device.0).ok_or(Fault::Revoked)?;
+    // Of a device that is turned away nothing counts, but a frame of its own hand is still a link
+    // between those that counted before.
+    let otherwise = |fault| if key.revoked { Fault::Revoked } else { fault };
+    let frame = Frame::from_bytes(received.payload).map_err(|error| {
+        otherwise(match error {
+            DecodeError::UnknownVersion(_) => Fault::UnknownVersion,
+            _ => Fault::Undecodable,
+        })
     })?;
-    let batch = Batch::decode(&frame.batch).map_err(|_| Fault::Undecodable)?;
-    let signed = frame.signed_bytes(arrival.device);
+    let batch = Batch::decode(&frame.batch).map_err(|_| otherwise(Fault::Undecodable))?;
+    let signed = frame.signed_bytes(received.device);
     Ok(Read {
-        arrival,
+        received,
         key,
         frame,
         signed,
@@ -144,7 +171,7 @@ fn verify(frames: &[&Read<'_>], good: &mut [bool]) {
     if let ([one], [good]) = (frames, &mut *good) {
         *good = one
             .frame
-            .verify(one.arrival.device, &one.key.strict)
+            .verify(one.received.device, &one.key.strict)
             .is_ok();
         return;
     }
@@ -169,43 +196,52 @@ fn batch_verifies(frames: &[&Read<'_>]) -> bool {
 }
 
 impl Read<'_> {
-    fn judge(&self, now: DateTime<Utc>) -> Verdict {
-        let device = self.arrival.device;
-        let place = Place {
-            device: device.0,
-            epoch: self.frame.epoch,
-            seq: self.frame.seq,
-        };
-        let digest = Digest::of_signed(&self.signed);
-        let times = (time(self.batch.at_ms), time(self.batch.last_at_ms()));
-        let (first_at, last_at) = match times {
-            (Some(first), Some(last)) if last > now + AHEAD => {
-                let _ = first;
-                return Verdict::Faulty(Fault::Ahead, Some((place, digest)));
-            }
-            (Some(first), Some(last)) if first >= now - BACK => (first, last),
-            (Some(_), _) => return Verdict::Faulty(Fault::TooOld, Some((place, digest))),
-            // Beyond all calendars, before or after.
-            (None, _) if self.batch.at_ms < 0 => {
-                return Verdict::Faulty(Fault::TooOld, Some((place, digest)));
-            }
-            (None, _) => return Verdict::Faulty(Fault::Ahead, Some((place, digest))),
-        };
-        let frame = NewFrame {
-            place,
-            day: first_at.date_naive(),
-            first_at,
-            last_at,
-            fixes: i16::try_from(self.batch.fixes.len()).unwrap_or(i16::MAX),
-            frame: self.arrival.payload.clone(),
-        };
-        let genesis = (place.seq == 1).then(|| genesis(device, place.epoch, &self.key.strict));
-        Verdict::Sound(Box::new(Sound {
-            frame,
-            digest,
+    fn link(&self) -> Link {
+        let device = self.received.device;
+        Link {
+            place: Place {
+                device: device.0,
+                epoch: self.frame.epoch,
+                seq: self.frame.seq,
+            },
+            digest: Digest::of_signed(&self.signed),
             prev: self.frame.prev,
-            genesis,
-        }))
+            genesis: (self.frame.seq == 1)
+                .then(|| genesis(device, self.frame.epoch, &self.key.strict)),
+        }
+    }
+
+    fn judge(&self, now: DateTime<Utc>) -> Verdict {
+        let link = self.link();
+        match self.times(now) {
+            Ok((first_at, last_at)) => Verdict::Sound(Box::new(Sound {
+                frame: NewFrame {
+                    place: link.place,
+                    day: first_at.date_naive(),
+                    first_at,
+                    last_at,
+                    fixes: i16::try_from(self.batch.fixes.len()).unwrap_or(i16::MAX),
+                    frame: self.received.payload.clone(),
+                },
+                link,
+            })),
+            Err(fault) => Verdict::Faulty(fault, Some(Box::new(link))),
+        }
+    }
+
+    /// First and last time, if they are believed.
+    fn times(&self, now: DateTime<Utc>) -> Result<(DateTime<Utc>, DateTime<Utc>), Fault> {
+        if self.key.revoked {
+            return Err(Fault::Revoked);
+        }
+        match (time(self.batch.at_ms), time(self.batch.last_at_ms())) {
+            (Some(_), Some(last)) if last > now + AHEAD => Err(Fault::Ahead),
+            (Some(first), Some(last)) if first >= now - BACK => Ok((first, last)),
+            (Some(_), _) => Err(Fault::TooOld),
+            // Beyond all calendars, before or after.
+            (None, _) if self.batch.at_ms < 0 => Err(Fault::TooOld),
+            (None, _) => Err(Fault::Ahead),
+        }
     }
 }
 

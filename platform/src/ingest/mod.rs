@@ -5,6 +5,7 @@ pub mod check;
 mod clockwatch;
 pub mod fixes;
 pub mod keys;
+pub mod readmit;
 pub mod store;
 mod tails;
 
@@ -18,7 +19,10 @@ use std::{
 };
 
 use chrono::{DateTime, Utc};
-use furrow_protocol::down::{Down, acks};
+use furrow_protocol::{
+    down::{Down, acks},
+    frame::Digest,
+};
 use tokio::{
     sync::{Semaphore, broadcast, mpsc},
     task::JoinSet,
@@ -26,7 +30,7 @@ use tokio::{
 
 use self::{
     arrival::{Arrival, Reply},
-    check::{Fault, Sound, Verdict},
+    check::{Fault, Link, Received, Sound, Verdict},
     clockwatch::ClockWatch,
     keys::KeyRing,
     store::Kept,
@@ -35,10 +39,7 @@ use self::{
 use crate::{
     clock::Clock,
     config,
-    db::{
-        DbError, Pool,
-        quarantine::{self, NewQuarantine},
-    },
+    db::{self, DbError, Pool, quarantine::NewQuarantine},
 };
 
 /// Frames that have just been committed, for the live view. Slow listeners miss some; nothing rests on it.
@@ -74,6 +75,17 @@ pub struct Ingest {
 struct Checked {
     arrivals: Vec<Arrival>,
     verdicts: Vec<Verdict>,
+}
+
+impl Checked {
+    /// Keeps its first half and gives the second.
+    fn split(&mut self) -> Self {
+        let half = self.arrivals.len() / 2;
+        Self {
+            arrivals: self.arrivals.split_off(half),
+            verdicts: self.verdicts.split_off(half),
+        }
+    }
 }
 
 struct Shared {
@@ -119,7 +131,15 @@ impl Ingest {
                 (self.keys.snapshot(), self.clock.now(), to_writers.clone());
             tokio::task::spawn(async move {
                 let checked = tokio::task::spawn_blocking(move || {
-                    let verdicts = check::check(&group, &keys, now);
+                    let received: Vec<Received<'_>> = group
+                        .iter()
+                        .map(|arrival| Received {
+                            device: arrival.device,
+                            payload: &arrival.payload,
+                        })
+                        .collect();
+                    let verdicts = check::check(&received, &keys, now);
+                    drop(received);
                     Checked {
                         arrivals: group,
                         verdicts,
@@ -156,20 +176,36 @@ async fn write(shared: Arc<Shared>, groups: Checkers) {
 impl Shared {
     /// Stores a group, trying until the database is back: what is not stored is not answered.
     async fn group(&self, checked: Checked) {
-        let mut wait = Duration::from_millis(100);
-        loop {
-            match self.try_group(&checked).await {
-                Ok(()) => break,
-                Err(error) => {
-                    metrics::counter!("furrow_ingest_database_errors_total").increment(1);
-                    tracing::error!(error = %error, frames = checked.arrivals.len(), "ingest.database");
-                    tokio::time::sleep(wait).await;
-                    wait = (wait * 2).min(AWAY_MAX);
-                }
-            }
+        let mut open = vec![checked];
+        while let Some(group) = open.pop() {
+            open.extend(self.group_or_halves(group).await);
         }
         self.alive
             .store(self.clock.now().timestamp(), Ordering::Relaxed);
+    }
+
+    /// Stores a group. Where the database says that the content is at fault, the halves come back to be
+    /// tried apart: one frame that cannot be stored must not hold up its neighbours for ever.
+    async fn group_or_halves(&self, mut group: Checked) -> Vec<Checked> {
+        let mut wait = Duration::from_millis(100);
+        loop {
+            let Err(error) = self.try_group(&group).await else {
+                return vec![];
+            };
+            metrics::counter!("furrow_ingest_database_errors_total").increment(1);
+            tracing::error!(error = %error, frames = group.arrivals.len(), "ingest.database");
+            if !db::blames_content(&error) {
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(AWAY_MAX);
+            } else if group.arrivals.len() > 1 {
+                let rest = group.split();
+                return vec![group, rest];
+            } else {
+                // Not answered: the device keeps it, and a platform that is mended takes it.
+                count("not_stored");
+                return vec![];
+            }
+        }
     }
 
     async fn try_group(&self, checked: &Checked) -> Result<(), DbError> {
@@ -213,54 +249,47 @@ impl Shared {
         now: DateTime<Utc>,
         answers: &mut Answers<'a>,
     ) -> Result<(), DbError> {
-        let faulty: Vec<(&Arrival, Fault, NewQuarantine)> = checked
-            .arrivals
-            .iter()
-            .zip(&checked.verdicts)
-            .filter_map(|(arrival, verdict)| match verdict {
-                Verdict::Sound(_) => None,
-                Verdict::Faulty(fault, link) => Some((
-                    arrival,
-                    *fault,
-                    NewQuarantine {
-                        device: arrival.device.0,
-                        reason: fault.name(),
-                        payload: arrival.payload.clone(),
-                        payload_digest: check::name_of(&arrival.payload).0,
-                        link: link.map(|(place, digest)| (place, digest.0)),
-                    },
-                )),
-            })
-            .collect();
-        for (arrival, fault, _) in &faulty {
-            self.watch.note(arrival.device, *fault == Fault::Ahead, now);
+        let faulty = || checked.arrivals.iter().zip(&checked.verdicts);
+        for (arrival, verdict) in faulty() {
+            if let Verdict::Faulty(fault, _) = verdict {
+                self.watch.note(arrival.device, *fault == Fault::Ahead, now);
+            }
         }
         // If many devices are ahead, it is more likely that we are behind: keep nothing, refuse nothing.
         let distrust = self.watch.distrusts_itself(now);
-        let wanted = faulty
-            .into_iter()
-            .filter(|(_, fault, _)| !(distrust && *fault == Fault::Ahead));
-        let (wanted, new): (Vec<(&Arrival, Fault)>, Vec<NewQuarantine>) = wanted
-            .map(|(arrival, fault, new)| ((arrival, fault), new))
-            .unzip();
-        if new.is_empty() {
+        let wanted: Vec<(&Arrival, Fault, Option<Link>)> = faulty()
+            .filter_map(|(arrival, verdict)| match verdict {
+                Verdict::Sound(_) => None,
+                Verdict::Faulty(Fault::Ahead, _) if distrust => None,
+                Verdict::Faulty(fault, link) => Some((arrival, *fault, link.as_deref().copied())),
+            })
+            .collect();
+        if wanted.is_empty() {
             return Ok(());
         }
-        let kept = quarantine::insert(&self.pool, &new, now).await?;
-        for (((arrival, fault), new), kept) in wanted.iter().zip(&new).zip(kept) {
-            if kept {
-                count(fault.name());
-                let digest = furrow_protocol::frame::Digest(new.payload_digest);
-                answers.refuse(
-                    arrival,
-                    Down::Refused {
-                        digest,
-                        reason: fault.refused(),
-                    },
-                );
-            } else {
+        let links: Vec<Option<Link>> = wanted.iter().map(|(.., link)| *link).collect();
+        let new: Vec<NewQuarantine> = wanted
+            .iter()
+            .map(|(arrival, fault, link)| NewQuarantine {
+                device: arrival.device.0,
+                reason: fault.name(),
+                payload: arrival.payload.clone(),
+                payload_digest: check::name_of(&arrival.payload).0,
+                link: link.map(|link| (link.place, link.digest.0)),
+            })
+            .collect();
+        let kept = store::quarantine(&self.pool, &new, &links, now).await?;
+        for (((arrival, fault, _), new), kept) in wanted.iter().zip(&new).zip(kept) {
+            if !kept {
                 count("quarantine_full");
+                continue;
             }
+            count(fault.name());
+            let refused = Down::Refused {
+                digest: Digest(new.payload_digest),
+                reason: fault.refused(),
+            };
+            answers.refuse(arrival, refused);
         }
         Ok(())
     }

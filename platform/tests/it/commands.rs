@@ -212,3 +212,29 @@ async fn processes_that_begin_at_once_share_one_authority() {
     pins.dedup();
     assert_eq!(pins.len(), 1, "{pins:?}");
 }
+
+#[tokio::test]
+async fn frames_in_quarantine_are_listed_and_what_todays_rules_refuse_stays() {
+    let world = World::new().await;
+    let put = "insert into quarantine (id, device, reason, payload, payload_digest, received_at)
+               values (gen_random_uuid(), 7, 'undecodable', '\\x0102', decode(repeat('05', 16), 'hex'), now())";
+    sqlx::query(put).execute(&world.pool).await.unwrap();
+    let listed = json(&run(&world, &["quarantine", "list", "--json"]));
+    assert_eq!(listed[0]["reason"], "undecodable");
+    assert_eq!(
+        (&listed[0]["device"], &listed[0]["bytes"]),
+        (&7.into(), &2.into())
+    );
+    let none = json(&run(
+        &world,
+        &["quarantine", "list", "--reason", "ahead", "--json"],
+    ));
+    assert_eq!(none.as_array().unwrap().len(), 0);
+    let again = run(&world, &["quarantine", "readmit"]);
+    assert!(again.status.success(), "{}", said(&again));
+    // Nobody knows device 7: of it nothing counts.
+    assert_eq!(said(&again), "0 stored\n1 stay: revoked\n");
+    let unknown = "00000000-0000-7000-8000-000000000000";
+    let refused = run(&world, &["quarantine", "readmit", "--id", unknown]);
+    assert!(!refused.status.success() && said(&refused).contains(unknown));
+}

@@ -10,6 +10,7 @@ mod devices;
 mod facts;
 mod gate;
 mod http;
+mod ingest;
 mod layers;
 mod openapi;
 mod postgres;
