@@ -103,10 +103,20 @@ fn run(args: &Args) -> anyhow::Result<bool> {
         "s",
     );
 
+    delivering(&agent, &wire, args.seconds, &mut sheet)?;
+    agent.terminate(Duration::from_secs(20))?;
+
+    full_window(&mut agent, &wire, args.seconds, &mut sheet)?;
+    Ok(sheet.0)
+}
+
+/// What an agent costs that delivers as it records.
+#[expect(clippy::cast_precision_loss, reason = "counts of bytes")]
+fn delivering(agent: &Agent, wire: &Proxy, seconds: u64, sheet: &mut Sheet) -> anyhow::Result<()> {
     let pid = agent.pid().context("the agent runs")?;
     let (cpu, passed, frames) = (proc::cpu_seconds(pid), wire.passed(), agent.recorded());
-    wait::pass(Duration::from_secs(args.seconds));
-    let share = (proc::cpu_seconds(pid) - cpu) / args.seconds as f64;
+    wait::pass(Duration::from_secs(seconds));
+    let share = (proc::cpu_seconds(pid) - cpu) / seconds as f64;
     sheet.note("CPU of one core at 1 Hz, delivering", share, CPU_SHARE, "");
     let sent = (agent.recorded() - frames).max(1) as f64;
     sheet.note(
@@ -121,10 +131,7 @@ fn run(args: &Args) -> anyhow::Result<bool> {
         RESIDENT_KIB,
         "KiB",
     );
-    agent.terminate(Duration::from_secs(20))?;
-
-    full_window(&mut agent, &wire, args.seconds, &mut sheet)?;
-    Ok(sheet.0)
+    Ok(())
 }
 
 /// Memory while as many frames as the window holds wait for acks that do not come.

@@ -103,34 +103,13 @@ pub async fn at_places(
     tx: &mut PgConnection,
     places: &[Place],
 ) -> Result<HashMap<Place, Vec<u8>>, DbError> {
-    if places.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let devices: Vec<i32> = places.iter().map(|p| device_bits(p.device)).collect();
-    let epochs: Vec<i64> = places.iter().map(|p| bits(p.epoch)).collect();
-    let seqs: Vec<i64> = places.iter().map(|p| bits(p.seq)).collect();
-    let rows: Vec<(i32, i64, i64, Vec<u8>)> = sqlx::query_as(
-        "select f.device, f.epoch, f.seq, f.frame
+    let sql = "select f.device, f.epoch, f.seq, f.frame
          from unnest($1::integer[], $2::bigint[], $3::bigint[]) as u (d, e, s)
          cross join lateral (
              select device, epoch, seq, frame from track_frames
              where device = u.d and epoch = u.e and seq = u.s
-         ) f",
-    )
-    .bind(&devices)
-    .bind(&epochs)
-    .bind(&seqs)
-    .fetch_all(tx)
-    .await?;
-    let place = |d: i32, e: i64, s: i64| Place {
-        device: d.cast_unsigned(),
-        epoch: e.cast_unsigned(),
-        seq: s.cast_unsigned(),
-    };
-    Ok(rows
-        .into_iter()
-        .map(|(d, e, s, frame)| (place(d, e, s), frame))
-        .collect())
+         ) f";
+    bytes_at(tx, sql, places).await
 }
 
 /// The bytes of those of these frames that are in quarantine with a good signature.
@@ -140,22 +119,29 @@ pub async fn quarantined_at_places(
     tx: &mut PgConnection,
     places: &[Place],
 ) -> Result<HashMap<Place, Vec<u8>>, DbError> {
+    let sql = "select q.device, q.epoch, q.seq, q.payload
+         from unnest($1::integer[], $2::bigint[], $3::bigint[]) as u (d, e, s)
+         join quarantine q on q.device = u.d and q.epoch = u.e and q.seq = u.s and q.digest is not null";
+    bytes_at(tx, sql, places).await
+}
+
+async fn bytes_at(
+    tx: &mut PgConnection,
+    sql: &'static str,
+    places: &[Place],
+) -> Result<HashMap<Place, Vec<u8>>, DbError> {
     if places.is_empty() {
         return Ok(HashMap::new());
     }
     let devices: Vec<i32> = places.iter().map(|p| device_bits(p.device)).collect();
     let epochs: Vec<i64> = places.iter().map(|p| bits(p.epoch)).collect();
     let seqs: Vec<i64> = places.iter().map(|p| bits(p.seq)).collect();
-    let rows: Vec<(i32, i64, i64, Vec<u8>)> = sqlx::query_as(
-        "select q.device, q.epoch, q.seq, q.payload
-         from unnest($1::integer[], $2::bigint[], $3::bigint[]) as u (d, e, s)
-         join quarantine q on q.device = u.d and q.epoch = u.e and q.seq = u.s and q.digest is not null",
-    )
-    .bind(&devices)
-    .bind(&epochs)
-    .bind(&seqs)
-    .fetch_all(tx)
-    .await?;
+    let rows: Vec<(i32, i64, i64, Vec<u8>)> = sqlx::query_as(sql)
+        .bind(&devices)
+        .bind(&epochs)
+        .bind(&seqs)
+        .fetch_all(tx)
+        .await?;
     let place = |d: i32, e: i64, s: i64| Place {
         device: d.cast_unsigned(),
         epoch: e.cast_unsigned(),
@@ -163,7 +149,7 @@ pub async fn quarantined_at_places(
     };
     Ok(rows
         .into_iter()
-        .map(|(d, e, s, payload)| (place(d, e, s), payload))
+        .map(|(d, e, s, bytes)| (place(d, e, s), bytes))
         .collect())
 }
 
