@@ -1,0 +1,262 @@
+//! T11, T17, T18: what one side proposes and the other answers within a day.
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::{
+    Case,
+    answer::before_work,
+    ending::{cancelled, refund_all},
+    said, work,
+};
+use crate::{
+    id::{MachineId, ProposalId},
+    money::Fen,
+    order::{
+        Proposal,
+        actor::Role,
+        command::{NoFault, Proposed},
+        create::check_range,
+        decision::{Decision, Outcome},
+        effect::{Effect, NoticeKind, Recipient, SlotChange, TimerKind},
+        refusal::Refusal,
+        status::{CancelReason, Status},
+        terms::minutes,
+    },
+    period::Period,
+};
+
+/// A proposal lives so long.
+const LIFE: TimeDelta = TimeDelta::hours(24);
+/// An accepted order may be moved to begin so soon.
+const SOONEST: TimeDelta = TimeDelta::minutes(30);
+
+/// A new time.
+struct Move {
+    period: Period,
+    start: DateTime<Utc>,
+    end: DateTime<Utc>,
+    machine: Option<MachineId>,
+}
+
+pub(super) fn propose(
+    case: &Case<'_>,
+    id: ProposalId,
+    proposed: &Proposed,
+) -> Result<Outcome, Refusal> {
+    let open = case.order.proposal.as_ref();
+    let fresh = open.filter(|p| case.now < p.at + LIFE);
+    if fresh.is_some_and(|p| p.by != case.side()) {
+        return Err(Refusal::StillOpen("proposal"));
+    }
+    check(case, proposed)?;
+    let other = match case.side() {
+        Role::Renter => Recipient::Owner,
+        Role::Owner | Role::Operator | Role::Admin | Role::System | Role::Provider => {
+            Recipient::Renter
+        }
+    };
+    Ok(Decision::of(case.order, "propose")
+        .with(|o| {
+            o.proposal = Some(Proposal {
+                id,
+                by: case.side(),
+                at: case.now,
+                proposed: proposed.clone(),
+            });
+        })
+        .tell(other, NoticeKind::Proposed)
+        .into())
+}
+
+/// Whether a proposal is possible now: asked when it is made, and again when it is answered.
+fn check(case: &Case<'_>, proposed: &Proposed) -> Result<(), Refusal> {
+    let status = case.order.status;
+    match proposed {
+        Proposed::NoFault(fault) => {
+            if status != Status::Accepted {
+                return Err(Refusal::IllegalTransition(status));
+            }
+            if let NoFault::Weather { place, .. } = fault {
+                said(place, "place")?;
+            }
+            Ok(())
+        }
+        Proposed::Extend { end } => {
+            if !matches!(status, Status::Accepted | Status::InWork) {
+                return Err(Refusal::IllegalTransition(status));
+            }
+            if *end <= case.now || *end <= case.order.end {
+                return Err(Refusal::InPast);
+            }
+            affordable(case)
+        }
+        Proposed::Reschedule {
+            period, start, end, ..
+        } => {
+            if !matches!(status, Status::PendingAcceptance | Status::Accepted) {
+                return Err(Refusal::IllegalTransition(status));
+            }
+            if case.order.claim.is_some() {
+                return Err(Refusal::StillOpen("claim"));
+            }
+            let most = case.order.terms.policy.reschedules;
+            if case.order.reschedules >= most {
+                return Err(Refusal::TooOften(u32::from(most)));
+            }
+            let terms = &case.order.terms;
+            let lead = if status == Status::PendingAcceptance {
+                terms.policy.min_lead(terms.auto_accept)
+            } else {
+                SOONEST
+            };
+            check_range(period, *start, *end, lead, case.now)?;
+            affordable(case)
+        }
+    }
+}
+
+/// The exposure guard: what it would cost is held already, and the calendar takes it.
+fn affordable(case: &Case<'_>) -> Result<(), Refusal> {
+    if !case.facts.slot_free {
+        return Err(Refusal::SlotTaken {
+            next_busy_from: case.facts.next_busy_from,
+        });
+    }
+    let estimate = case
+        .facts
+        .new_estimate_fen
+        .ok_or(Refusal::Missing("estimate"))?;
+    let held: Fen = case.order.terms.payable_fen();
+    if estimate > held {
+        return Err(Refusal::NeedsNewOrder);
+    }
+    Ok(())
+}
+
+pub(super) fn answer(case: &Case<'_>, id: ProposalId, agree: bool) -> Result<Outcome, Refusal> {
+    let open = case.order.proposal.as_ref().filter(|p| p.id == id);
+    let Some(proposal) = open.filter(|p| case.now < p.at + LIFE) else {
+        return Err(Refusal::ProposalGone);
+    };
+    let no_fault = matches!(proposal.proposed, Proposed::NoFault(_));
+    if proposal.by == case.side() || (case.side() == Role::Admin && !no_fault) {
+        return Err(Refusal::NotYours);
+    }
+    if !agree {
+        return Ok(Decision::of(case.order, "decline")
+            .with(|o| o.proposal = None)
+            .tell_both(NoticeKind::ProposalAnswered)
+            .into());
+    }
+    check(case, &proposal.proposed)?;
+    match &proposal.proposed {
+        Proposed::NoFault(fault) => end_without_fault(case, fault, proposal.by),
+        Proposed::Extend { end } => Ok(moved(case, "T17", &extended(case, *end)?).into()),
+        Proposed::Reschedule {
+            period,
+            start,
+            end,
+            machine,
+        } => {
+            let to = Move {
+                period: *period,
+                start: *start,
+                end: *end,
+                machine: *machine,
+            };
+            let decision = moved(case, "T18", &to);
+            Ok(decision
+                .with(|o| {
+                    o.reschedules += 1;
+                    // Asked anew, if at all; and the machine has not set off for the new time.
+                    o.reconfirm = None;
+                    o.departed_at = None;
+                })
+                .into())
+        }
+    }
+}
+
+fn end_without_fault(case: &Case<'_>, fault: &NoFault, by: Role) -> Result<Outcome, Refusal> {
+    let reason = match fault {
+        NoFault::Mutual => CancelReason::Mutual,
+        NoFault::Weather { .. } => CancelReason::Weather,
+        NoFault::Breakdown { .. } => CancelReason::Breakdown,
+    };
+    let mut decision = refund_all(Decision::of(case.order, "T11"))?;
+    if *fault == (NoFault::Breakdown { proven: false }) && by == Role::Owner {
+        decision = decision.also(Effect::Strike);
+    }
+    let decision = cancelled(decision, reason, case.now);
+    Ok(decision.tell_both(NoticeKind::Cancelled).into())
+}
+
+fn extended(case: &Case<'_>, end: DateTime<Utc>) -> Result<Move, Refusal> {
+    let order = case.order;
+    let period = Period::new(order.period.from(), order.period.to().max(end));
+    let period = period.map_err(|_| Refusal::Invalid {
+        field: "end",
+        message: "must lie after the begin",
+    })?;
+    Ok(Move {
+        period,
+        start: order.start,
+        end,
+        machine: None,
+    })
+}
+
+fn moved(case: &Case<'_>, id: &'static str, to: &Move) -> Decision {
+    let change = SlotChange::MoveTo {
+        period: to.period,
+        machine: to.machine,
+    };
+    let decision = Decision::of(case.order, id)
+        .with(|o| {
+            o.epoch += 1;
+            o.period = to.period;
+            o.start = to.start;
+            o.end = to.end;
+            o.machine = to.machine.unwrap_or(o.machine);
+            o.proposal = None;
+        })
+        .slot(change)
+        .tell_both(NoticeKind::Changed);
+    planned_anew(decision, case)
+}
+
+/// Timers of the new epoch.
+fn planned_anew(decision: Decision, case: &Case<'_>) -> Decision {
+    let order = &decision.order;
+    match order.status {
+        Status::PendingAcceptance => {
+            let paid = order.paid_at.unwrap_or(case.now);
+            let deadline = order.terms.accept_deadline(paid, order.start);
+            let cutoff = order.terms.cutoff(order.start);
+            let remind = (deadline - minutes(30)).max(case.now + minutes(5));
+            decision
+                .clear(&[TimerKind::J2, TimerKind::J3, TimerKind::J4])
+                .plan(TimerKind::J2, deadline)
+                .plan(TimerKind::J3, cutoff)
+                .plan(TimerKind::J4, remind)
+        }
+        Status::InWork => work::while_working(decision, case.now),
+        Status::PendingPayment
+        | Status::Accepted
+        | Status::PendingSettlement
+        | Status::Completed
+        | Status::Cancelled
+        | Status::TimedOut
+        | Status::Disputed => {
+            let timers = [
+                TimerKind::J5Day,
+                TimerKind::J5Hours,
+                TimerKind::J5b,
+                TimerKind::J6,
+                TimerKind::J7Flag,
+                TimerKind::J7Close,
+            ];
+            before_work(decision.clear(&timers), case)
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! T02 and T03: what decides is the order's state under lock, never a callback's own time.
+
+use super::{Case, answer, chain, ending::timed_out};
+use crate::{
+    money::Fen,
+    order::{
+        decision::{Decision, Outcome},
+        effect::{Effect, NoticeKind, Recipient, SlotChange, TimerKind},
+        entry::{Account, Entry, EntryKind},
+        refusal::Refusal,
+        status::{Status, TimeoutKind},
+        terms::minutes,
+    },
+};
+
+pub(super) fn pay(case: &Case<'_>, amount: Fen) -> Result<Outcome, Refusal> {
+    let order = case.order;
+    let terms = &order.terms;
+    if amount != terms.payable_fen() {
+        return Err(Refusal::AmountMismatch);
+    }
+    let entry = Entry::of(
+        EntryKind::E1,
+        &[(Account::Psp, amount)],
+        &[
+            (Account::RentEscrow, terms.prepaid_fen),
+            (Account::DepositHeld, terms.deposit_fen),
+        ],
+    );
+    let deadline = terms.accept_deadline(case.now, order.start);
+    let remind = (deadline - minutes(30)).max(case.now + minutes(5));
+    let paid = Decision::of(order, "T02")
+        .to(Status::PendingAcceptance)
+        .with(|o| o.paid_at = Some(case.now))
+        .slot(SlotChange::Book)
+        .money(entry)?
+        .clear(&[TimerKind::J1])
+        .plan(TimerKind::J2, deadline)
+        .plan(TimerKind::J3, terms.cutoff(order.start))
+        .tell(Recipient::Renter, NoticeKind::PaymentReceived);
+    if !terms.auto_accept {
+        return Ok(paid
+            .plan(TimerKind::J4, remind)
+            .tell(Recipient::Owner, NoticeKind::OrderRequested)
+            .into());
+    }
+    let then = case.after(&paid.order);
+    let next = if case.now < terms.cutoff(order.start) && case.facts.machine_usable {
+        answer::accept(&then, None)?
+    } else {
+        answer::closed(&then)?
+    };
+    Ok(chain(paid.clone(), next))
+}
+
+pub(super) fn expire(case: &Case<'_>) -> Result<Outcome, Refusal> {
+    let order = case.order;
+    let expires = order.terms.hold_expires_at(order.pay_deadline);
+    let due = expires.min(order.terms.cutoff(order.start));
+    if case.now < due {
+        return Ok(Outcome::Postponed(due));
+    }
+    let decision = Decision::of(order, "T03").also(Effect::CloseAtProvider);
+    Ok(timed_out(decision, TimeoutKind::Pay, case.now).into())
+}

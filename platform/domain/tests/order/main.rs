@@ -1,0 +1,14 @@
+//! The order machine: its table, its clocks, its races, and random lives that leave nothing stuck and no fen astray.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "tests"
+)]
+
+mod bounds;
+mod lives;
+mod model;
+mod races;
+mod stage;
+mod start;

@@ -1,0 +1,170 @@
+//! Three witnesses: every row of the start rule, and the finish.
+
+use chrono::TimeDelta;
+use furrow_domain::order::{
+    StartEvidence, actor::Role, command::Command, decision::Outcome, effect::TimerKind,
+    facts::Presence, refusal::Refusal, status::Status,
+};
+
+use crate::stage::{Stage, at, finish, hours};
+
+fn tap(photo: bool) -> Command {
+    Command::Start {
+        photo,
+        override_reason: None,
+    }
+}
+
+fn at_field(presence: Presence) -> Stage {
+    let mut stage = Stage::new().accepted().at(at("05T08:05:00"));
+    stage.facts.presence = presence;
+    stage
+}
+
+#[test]
+fn whoever_taps_while_the_machine_is_elsewhere_is_refused_and_told_the_distance() {
+    let mut stage = at_field(Presence::Elsewhere { distance_m: 4200 });
+    for role in [Role::Owner, Role::Operator, Role::Renter] {
+        assert_eq!(
+            stage.try_by(role, &tap(true)),
+            Err(Refusal::MachineElsewhere { distance_m: 4200 })
+        );
+    }
+    let admin = Command::Start {
+        photo: false,
+        override_reason: Some("seen by staff".into()),
+    };
+    let stage = stage.by(Role::Admin, &admin);
+    assert_eq!(stage.order.start_evidence, Some(StartEvidence::Override));
+}
+
+#[test]
+fn two_taps_at_the_plot_start_and_metering_begins_with_the_first_working_step() {
+    let proven = at("05T08:02:00");
+    for (presence, started) in [
+        (Presence::AtPlot, at("05T08:05:00")),
+        (Presence::Started { at: proven }, proven),
+    ] {
+        let stage = at_field(presence);
+        let stage = stage
+            .by(Role::Operator, &tap(false))
+            .by(Role::Renter, &tap(false));
+        assert_eq!(stage.order.status, Status::InWork);
+        assert_eq!(stage.order.started_at, Some(started));
+        assert_eq!(stage.order.start_evidence, Some(StartEvidence::Taps));
+    }
+}
+
+#[test]
+fn two_taps_without_a_track_need_a_photo() {
+    for presence in [Presence::NoDevice, Presence::Silent, Presence::Poor] {
+        let mut bare = at_field(presence).by(Role::Owner, &tap(false));
+        assert_eq!(
+            bare.try_by(Role::Renter, &tap(false)),
+            Err(Refusal::Missing("photo"))
+        );
+        let shown = bare.by(Role::Renter, &tap(true));
+        assert_eq!(shown.order.start_evidence, Some(StartEvidence::Photo));
+    }
+}
+
+#[test]
+fn one_tap_and_a_proven_start_ask_the_silent_side_and_then_the_track_starts() {
+    let proven = at("05T08:01:00");
+    for (taps, wait, evidence) in [
+        (1, 15, StartEvidence::Telemetry),
+        (0, 60, StartEvidence::TelemetryAlone),
+    ] {
+        let mut stage = at_field(Presence::Started { at: proven });
+        if taps == 1 {
+            stage = stage.by(Role::Owner, &tap(false));
+        } else {
+            stage = stage.by(Role::System, &Command::StartProven);
+        }
+        let due = stage.now + TimeDelta::minutes(wait);
+        assert!(stage.timers.contains(&(TimerKind::StartAsked, due)));
+        assert_eq!(stage.order.status, Status::Accepted);
+        stage.now = due;
+        let stage = stage.by(Role::System, &Command::StartAskedDue);
+        assert_eq!(stage.order.start_evidence, Some(evidence));
+        assert_eq!(stage.order.started_at, Some(proven));
+    }
+}
+
+#[test]
+fn one_tap_without_more_is_kept_and_starts_nothing() {
+    let mut stage = at_field(Presence::AtPlot).by(Role::Owner, &tap(false));
+    assert_eq!(stage.order.status, Status::Accepted);
+    assert!(stage.order.taps.owner.is_some());
+    assert_eq!(
+        stage.try_by(Role::System, &Command::StartAskedDue),
+        Ok(Outcome::Skipped)
+    );
+}
+
+#[test]
+fn the_window_of_a_start_is_exact_and_an_early_one_widens_the_slot() {
+    let tapped = |now| {
+        let mut stage = Stage::new().accepted().at(now);
+        stage.facts.presence = Presence::AtPlot;
+        stage.try_by(Role::Owner, &tap(false)).is_ok()
+    };
+    let ms = TimeDelta::milliseconds(1);
+    let (open, shut) = (at("05T07:00:00"), at("05T12:00:00"));
+    assert_eq!(
+        [open - ms, open, shut - ms, shut].map(tapped),
+        [false, true, true, false]
+    );
+    let mut busy = at_field(Presence::AtPlot);
+    busy.facts.other_in_work = true;
+    assert_eq!(
+        busy.try_by(Role::Owner, &tap(true)),
+        Err(Refusal::MachineBusy)
+    );
+}
+
+#[test]
+fn a_renters_finish_while_the_machine_works_asks_the_owner_and_stands_after_a_quarter() {
+    let mut stage = Stage::new().in_work().at(at("05T11:00:00"));
+    stage.facts.last_work_at = Some(at("05T10:58:00"));
+    let mut stage = stage.by(Role::Renter, &finish());
+    assert_eq!(stage.order.status, Status::InWork);
+    stage.now += TimeDelta::minutes(15);
+    let stage = stage.by(Role::System, &Command::FinishAskedDue);
+    assert_eq!(stage.order.finished_at, Some(at("05T10:58:00")));
+}
+
+#[test]
+fn the_clock_finishes_when_the_machine_stands_and_at_the_latest_after_twelve_hours() {
+    let mut stage = Stage::new().in_work().at(at("05T12:30:00"));
+    stage.facts.stopped_since = Some(at("05T12:01:00"));
+    let found = stage.try_by(Role::System, &Command::AutoFinish);
+    assert_eq!(found, Ok(Outcome::Postponed(at("05T13:00:00"))));
+    stage.facts.stopped_since = Some(at("05T12:00:00"));
+    stage.facts.last_work_at = Some(at("05T11:59:00"));
+    let done = stage.clone().by(Role::System, &Command::AutoFinish);
+    assert_eq!(done.order.finished_at, Some(at("05T11:59:00")));
+    let mut silent = Stage::new().in_work();
+    while silent.order.status == Status::InWork {
+        assert!(silent.tick());
+    }
+    assert_eq!(silent.now, at("05T12:00:00") + hours(12));
+    assert_eq!(
+        silent.order.finished_at,
+        Some(at("05T12:00:00")),
+        "the booked end"
+    );
+}
+
+#[test]
+fn a_machine_that_is_not_given_back_is_a_dispute() {
+    let mut asked = crate::stage::booking();
+    asked.terms.service_mode = furrow_domain::rent::ServiceMode::SelfDrive;
+    let mut stage = Stage::of(asked).in_work().at(at("05T11:00:00"));
+    stage = stage.by(Role::Renter, &finish());
+    assert_eq!(stage.order.status, Status::InWork, "only a request");
+    while stage.order.status == Status::InWork {
+        assert!(stage.tick());
+    }
+    assert_eq!(stage.order.status, Status::Disputed);
+}
