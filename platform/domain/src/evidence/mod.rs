@@ -103,13 +103,7 @@ impl Link {
     /// How this frame stands to the one that may follow it.
     #[must_use]
     pub fn bond(&self, next: &Self) -> Bond {
-        if self.epoch != next.epoch || self.seq.checked_add(1) != Some(next.seq) {
-            Bond::Apart
-        } else if self.digest == next.prev {
-            Bond::Linked
-        } else {
-            Bond::Contradiction
-        }
+        epoch::place(self).bond(next.epoch, next.seq, next.prev)
     }
 }
 
@@ -122,6 +116,20 @@ pub struct Place {
     pub seq: u64,
     /// Digest.
     pub digest: Digest,
+}
+
+impl Place {
+    /// How this frame stands to the one of `epoch` and `seq` that names `prev` as the one before it.
+    #[must_use]
+    pub fn bond(&self, epoch: u64, seq: u64, prev: Digest) -> Bond {
+        if self.epoch != epoch || self.seq.checked_add(1) != Some(seq) {
+            Bond::Apart
+        } else if self.digest == prev {
+            Bond::Linked
+        } else {
+            Bond::Contradiction
+        }
+    }
 }
 
 /// Frames `first..=last` of an epoch that all are kept, each linked to the one before it.
