@@ -14,35 +14,42 @@ pub const DAYS_AHEAD: u64 = 7;
 ///
 /// Errors: the database.
 pub async fn ensure(pool: &PgPool, today: NaiveDate) -> Result<usize, DbError> {
-    let existing: Vec<String> = sqlx::query_scalar(
-        "select c.relname::text from pg_inherits i join pg_class c on c.oid = i.inhrelid
-         where i.inhparent = 'track_frames'::regclass",
-    )
-    .fetch_all(pool)
-    .await?;
+    let Some(first) = today.checked_sub_days(Days::new(DAYS_BACK)) else {
+        return Ok(0);
+    };
     let mut tx = pool.begin().await?;
     // Every process runs this job: one makes the tables, the others find them.
     sqlx::query("select pg_advisory_xact_lock(hashtext('furrow.partitions'))")
         .execute(&mut *tx)
         .await?;
+    let attached: Vec<String> = sqlx::query_scalar(
+        "select c.relname::text from pg_inherits i join pg_class c on c.oid = i.inhrelid
+         where i.inhparent = 'track_frames'::regclass",
+    )
+    .fetch_all(&mut *tx)
+    .await?;
     let mut made = 0;
-    let Some(first) = today.checked_sub_days(Days::new(DAYS_BACK)) else {
-        return Ok(0);
-    };
     for day in first
         .iter_days()
         .take(usize::try_from(DAYS_BACK + DAYS_AHEAD + 1).unwrap_or(0))
     {
-        let name = name(day);
-        if existing.contains(&name) {
+        let (name, Some(next)) = (name(day), day.succ_opt()) else {
+            continue;
+        };
+        if attached.contains(&name) {
             continue;
         }
-        let Some(next) = day.succ_opt() else { continue };
+        // Attached, not made as a partition: that would wait for every reader of the tracks, and
+        // everything else behind it. A table that was taken out comes back with what it holds.
         // The name and the bounds are dates that we format ourselves.
-        let sql = format!(
-            "create table if not exists {name} partition of track_frames for values from ('{day}') to ('{next}')"
-        );
-        sqlx::query(AssertSqlSafe(sql)).execute(&mut *tx).await?;
+        for sql in [
+            format!("create table if not exists {name} (like track_frames including all)"),
+            format!(
+                "alter table track_frames attach partition {name} for values from ('{day}') to ('{next}')"
+            ),
+        ] {
+            sqlx::query(AssertSqlSafe(sql)).execute(&mut *tx).await?;
+        }
         made += 1;
     }
     tx.commit().await?;
