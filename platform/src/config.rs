@@ -117,6 +117,8 @@ pub struct Ingest {
     pub writers: usize,
     /// Frames received and not yet taken, 64 ..= 1,000,000.
     pub queue: usize,
+    /// Seconds that the database has for one statement of a group before it is tried anew, 1 ..= 600.
+    pub statement_s: u64,
 }
 
 /// Logs.
@@ -199,6 +201,7 @@ impl Default for Ingest {
             verifiers: 2,
             writers: 2,
             queue: 8192,
+            statement_s: 60,
         }
     }
 }
@@ -325,6 +328,11 @@ impl Settings {
             (64..=1_000_000).contains(&self.ingest.queue),
             "ingest.queue",
             "between 64 and 1,000,000",
+        )?;
+        range(
+            (1..=600).contains(&self.ingest.statement_s),
+            "ingest.statement_s",
+            "between 1 and 600",
         )?;
         Ok(())
     }

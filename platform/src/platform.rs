@@ -12,7 +12,6 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use chrono::{DateTime, Utc};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::{
     net::TcpListener,
@@ -27,12 +26,7 @@ use crate::{
     config::Settings,
     db::{self, Pool, Schema},
     http::{self, Doors},
-    ingest::{
-        Committed, Ingest,
-        arrival::Arrival,
-        check::Fault,
-        readmit::{Which, readmit},
-    },
+    ingest::{Committed, Ingest, arrival::Arrival},
     jobs::{self, Jobs},
     mqtt::{self, cached::CachedRegister},
 };
@@ -104,14 +98,12 @@ impl Platform {
             .context("http.names")?;
         let register = CachedRegister::new(pool.clone());
         register.refresh(clock.now()).await.context("register")?;
-        read_again(&tracks, &register, clock.now())
-            .await
-            .context("quarantine")?;
 
         let (arrivals, received) = mpsc::channel(settings.ingest.queue);
         let (states, health) = mpsc::channel(STATES);
         let (live, _) = broadcast::channel(LIVE);
         let alive = Arc::new(AtomicI64::new(clock.now().timestamp()));
+        let failing_since = Arc::new(AtomicI64::new(0));
         let skew = Arc::new(AtomicI64::new(skew_ms));
         let machines =
             Machines::open(settings, &authority, register.clone(), arrivals, states).await?;
@@ -125,6 +117,7 @@ impl Platform {
             settings: settings.ingest.clone(),
             live: live.clone(),
             alive: Arc::clone(&alive),
+            failing_since: Arc::clone(&failing_since),
         };
         parts.spawn_ingest(ingest, received, Arc::clone(&alive));
         parts.spawn(
@@ -135,6 +128,7 @@ impl Platform {
         let jobs = Jobs {
             pool: pool.clone(),
             tracks,
+            keys: register.keys(),
             clock: Arc::clone(&clock),
             clock_skew_ms: Arc::clone(&skew),
         };
@@ -146,6 +140,7 @@ impl Platform {
             mqtt_url: mqtt_url(settings, mqtt_addr, mqtts_addr),
             metrics,
             ingest_alive: alive,
+            ingest_failing_since: failing_since,
             clock_skew_ms: skew,
         };
         let (http_addr, https_addr) = parts.serve_people(settings, doors, &authority).await?;
@@ -336,24 +331,6 @@ async fn databases(settings: &Settings, clock: &dyn Clock) -> anyhow::Result<Dat
         tracks,
         skew_ms,
     })
-}
-
-/// Frames of a version that the platform before this one did not know: this one may.
-async fn read_again(
-    tracks: &Pool,
-    register: &CachedRegister,
-    now: DateTime<Utc>,
-) -> anyhow::Result<()> {
-    let mut stored = 0_u64;
-    let which = Which::Reason(Fault::UnknownVersion.name());
-    readmit(tracks, &register.keys(), which, now, |one| {
-        stored += u64::from(one.stays.is_none());
-    })
-    .await?;
-    if stored > 0 {
-        tracing::info!(stored, "serve.readmitted");
-    }
-    Ok(())
 }
 
 fn mqtt_url(settings: &Settings, plain: Option<SocketAddr>, tls: Option<SocketAddr>) -> String {

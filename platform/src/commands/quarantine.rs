@@ -1,6 +1,6 @@
 //! `furrow quarantine`: frames that are kept but are no track. Never stores one by rules of its own.
 
-use std::io::Write;
+use std::{collections::BTreeMap, io::Write};
 
 use anyhow::{Context as _, bail};
 use chrono::SecondsFormat;
@@ -10,8 +10,14 @@ use uuid::Uuid;
 use crate::{
     clock::{Clock as _, SystemClock},
     config::Settings,
-    db::{self, quarantine},
-    ingest::readmit::{Which, readmit},
+    db::{
+        self,
+        quarantine::{self, QuarantineListRow},
+    },
+    ingest::{
+        fault::Fault,
+        readmit::{Outcome, Which, readmit},
+    },
     mqtt::cached::CachedRegister,
 };
 
@@ -21,8 +27,8 @@ pub enum QuarantineCommand {
     /// List frames in quarantine, oldest first.
     List {
         /// Only those that are there for this reason.
-        #[arg(long)]
-        reason: Option<String>,
+        #[arg(long, value_name = "R", value_parser = reason)]
+        reason: Option<Fault>,
         /// The most to list.
         #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(i64).range(1..=100_000))]
         limit: i64,
@@ -33,12 +39,20 @@ pub enum QuarantineCommand {
     /// Judge frames again by today's rules; store those that are good now.
     Readmit {
         /// Only those that are there for this reason.
-        #[arg(long, conflicts_with = "id")]
-        reason: Option<String>,
+        #[arg(long, value_name = "R", value_parser = reason, conflicts_with = "id")]
+        reason: Option<Fault>,
         /// Only this one.
         #[arg(long)]
         id: Option<Uuid>,
     },
+}
+
+/// A reason as it is typed.
+fn reason(typed: &str) -> Result<Fault, String> {
+    Fault::ALL
+        .into_iter()
+        .find(|fault| fault.name() == typed)
+        .ok_or_else(|| format!("it is one of {}", Fault::ALL.map(Fault::name).join(", ")))
 }
 
 /// Runs the command.
@@ -57,13 +71,13 @@ pub async fn run(
             limit,
             json,
         } => {
-            let rows = quarantine::page(&tracks, reason.as_deref(), Uuid::nil(), *limit).await?;
+            let rows = quarantine::list(&tracks, reason.map(Fault::name), *limit).await?;
             list(&rows, *json, &mut out)
         }
         QuarantineCommand::Readmit { reason, id } => {
             let which = match (id, reason) {
                 (Some(id), _) => Which::One(*id),
-                (None, Some(reason)) => Which::Reason(reason),
+                (None, Some(reason)) => Which::Reason(*reason),
                 (None, None) => Which::All,
             };
             again(&pool, &tracks, which, &mut out).await
@@ -74,59 +88,69 @@ pub async fn run(
 async fn again(
     pool: &db::Pool,
     tracks: &db::Pool,
-    which: Which<'_>,
+    which: Which,
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
     let now = SystemClock.now();
     let register = CachedRegister::new(pool.clone());
     register.refresh(now).await.context("register")?;
-    let (mut stored, mut stay) = (0_u64, std::collections::BTreeMap::<&str, u64>::new());
+    let (mut left, mut stay) = (BTreeMap::<&str, u64>::new(), BTreeMap::<&str, u64>::new());
     readmit(tracks, &register.keys(), which, now, |one| {
-        match one.stays {
-            None => stored += 1,
-            Some(reason) => *stay.entry(reason).or_default() += 1,
-        }
+        let counts = match one.outcome {
+            Outcome::Left(_) => &mut left,
+            Outcome::Stays(_) | Outcome::NotStored => &mut stay,
+        };
+        *counts.entry(one.outcome.name()).or_default() += 1;
     })
     .await?;
-    if let (Which::One(id), 0, true) = (which, stored, stay.is_empty()) {
+    if let (Which::One(id), true, true) = (which, left.is_empty(), stay.is_empty()) {
         bail!("there is no frame {id} in quarantine");
     }
-    writeln!(out, "{stored} stored")?;
+    writeln!(out, "{} stored", left.remove("stored").unwrap_or(0))?;
+    for (kept_as, count) in left {
+        writeln!(out, "{count} kept already: {kept_as}")?;
+    }
     for (reason, count) in stay {
         writeln!(out, "{count} stay: {reason}")?;
     }
     Ok(())
 }
 
-fn list(
-    rows: &[quarantine::QuarantineRow],
-    json: bool,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
+fn list(rows: &[QuarantineListRow], json: bool, out: &mut impl Write) -> anyhow::Result<()> {
     if json {
-        let shown: Vec<_> = rows
-            .iter()
-            .map(|row| {
-                serde_json::json!({
-                    "id": row.id, "device": row.device, "reason": row.reason,
-                    "bytes": row.payload.len(), "received_at": row.received_at,
-                })
-            })
-            .collect();
+        let shown: Vec<_> = rows.iter().map(of_row).collect();
         writeln!(out, "{}", serde_json::to_string_pretty(&shown)?)?;
         return Ok(());
     }
     let mut table = Table::new();
-    table.set_header(["id", "device", "reason", "bytes", "received"]);
+    table.set_header([
+        "id", "device", "epoch", "seq", "reason", "bytes", "received",
+    ]);
+    let number = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
     for row in rows {
         table.add_row([
             row.id.to_string(),
             row.device.to_string(),
+            number(row.place.map(|place| place.epoch)),
+            number(row.place.map(|place| place.seq)),
             row.reason.clone(),
-            row.payload.len().to_string(),
+            row.bytes.to_string(),
             row.received_at.to_rfc3339_opts(SecondsFormat::Secs, true),
         ]);
     }
     writeln!(out, "{table}")?;
     Ok(())
+}
+
+/// Epoch and sequence are texts: they are larger than what JSON's readers keep of a number.
+fn of_row(row: &QuarantineListRow) -> serde_json::Value {
+    serde_json::json!({
+        "id": row.id,
+        "device": row.device,
+        "epoch": row.place.map(|place| place.epoch.to_string()),
+        "seq": row.place.map(|place| place.seq.to_string()),
+        "reason": row.reason,
+        "bytes": row.bytes,
+        "received_at": row.received_at,
+    })
 }

@@ -96,7 +96,7 @@ pub async fn raise_marks(
         .collect())
 }
 
-/// The bytes of those of these frames that are kept, on whatever day.
+/// The bytes of those of these frames that are stored, on whatever day.
 ///
 /// Errors: the database.
 pub async fn at_places(
@@ -109,6 +109,29 @@ pub async fn at_places(
              select device, epoch, seq, frame from track_frames
              where device = u.d and epoch = u.e and seq = u.s
          ) f";
+    let rows = bytes_at(tx, sql, places).await?;
+    Ok(rows.into_iter().collect())
+}
+
+/// The bytes of all frames of a good signature that are kept at these places: stored, in quarantine,
+/// or as contradictions. A place comes as often as frames are kept there.
+///
+/// Errors: the database.
+pub async fn kept_at_places(
+    tx: &mut PgConnection,
+    places: &[Place],
+) -> Result<Vec<(Place, Vec<u8>)>, DbError> {
+    let sql = "select u.d, u.e, u.s, f.frame
+         from unnest($1::integer[], $2::bigint[], $3::bigint[]) as u (d, e, s)
+         cross join lateral (
+             select frame from track_frames where device = u.d and epoch = u.e and seq = u.s
+             union all
+             select payload from quarantine
+             where device = u.d and epoch = u.e and seq = u.s and digest is not null
+             union all
+             select frame from contradictions
+             where device = u.d and epoch = u.e and seq = u.s and frame is not null
+         ) f";
     bytes_at(tx, sql, places).await
 }
 
@@ -118,7 +141,7 @@ pub async fn at_places(
 pub async fn quarantined_at_places(
     tx: &mut PgConnection,
     places: &[Place],
-) -> Result<HashMap<Place, Vec<u8>>, DbError> {
+) -> Result<Vec<(Place, Vec<u8>)>, DbError> {
     let sql = "select q.device, q.epoch, q.seq, q.payload
          from unnest($1::integer[], $2::bigint[], $3::bigint[]) as u (d, e, s)
          join quarantine q on q.device = u.d and q.epoch = u.e and q.seq = u.s and q.digest is not null";
@@ -129,9 +152,9 @@ async fn bytes_at(
     tx: &mut PgConnection,
     sql: &'static str,
     places: &[Place],
-) -> Result<HashMap<Place, Vec<u8>>, DbError> {
+) -> Result<Vec<(Place, Vec<u8>)>, DbError> {
     if places.is_empty() {
-        return Ok(HashMap::new());
+        return Ok(vec![]);
     }
     let devices: Vec<i32> = places.iter().map(|p| device_bits(p.device)).collect();
     let epochs: Vec<i64> = places.iter().map(|p| bits(p.epoch)).collect();

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use chrono::{DateTime, Utc};
 use sqlx::{
-    ConnectOptions as _, PgConnection, PgPool,
+    AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 
@@ -26,6 +26,12 @@ pub type Pool = PgPool;
 
 /// One connection, or a transaction on it.
 pub type Connection = PgConnection;
+
+/// A connection that goes back to its pool.
+pub type Pooled = sqlx::pool::PoolConnection<sqlx::Postgres>;
+
+/// A transaction; undone unless it is committed.
+pub type Transaction<'c> = sqlx::Transaction<'c, sqlx::Postgres>;
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../migrations");
 
@@ -161,14 +167,35 @@ pub fn partition_missing(error: &DbError) -> bool {
 }
 
 /// Whether what was to be written is at fault, so that trying the same again cannot help: SQLSTATE
-/// classes 22 (data), 23 (integrity), 42 (statement) and 54 (limits).
+/// classes 22 (data), 23 (integrity) and 54 (limits).
 #[must_use]
 pub fn blames_content(error: &DbError) -> bool {
     code(error).is_some_and(|code| {
-        ["22", "23", "42", "54"]
+        ["22", "23", "54"]
             .iter()
             .any(|class| code.starts_with(class))
     })
+}
+
+/// Begins a transaction whose statements the server gives up after `limit` each, so that none of
+/// them waits on for a client that has given up itself.
+///
+/// Errors: the database.
+pub async fn begin_within(
+    connection: &mut PgConnection,
+    limit: Duration,
+) -> Result<Transaction<'_>, DbError> {
+    let limit_ms = limit.as_millis();
+    let begin = format!("begin; set local statement_timeout = {limit_ms}");
+    // A number of our own.
+    connection.begin_with(AssertSqlSafe(begin)).await
+}
+
+/// Gives a connection up that does not answer: it is closed, not asked whether it still lives.
+#[must_use]
+pub fn give_up(mut connection: Pooled) -> DbError {
+    connection.close_on_drop();
+    DbError::Io(std::io::ErrorKind::TimedOut.into())
 }
 
 fn code(error: &DbError) -> Option<String> {

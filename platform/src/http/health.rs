@@ -23,6 +23,9 @@ use crate::{
 /// Whoever asks for readiness must hear a no, not wait for a database that is away.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// So long may ingest try in vain before it counts as not working, s.
+const STUCK_S: i64 = 30;
+
 /// The process is alive.
 #[utoipa::path(get, path = "/healthz", responses((status = 200, description = "alive", body = String)))]
 pub(super) async fn alive() -> &'static str {
@@ -54,7 +57,7 @@ pub(super) async fn ready(State(doors): State<Doors>) -> impl IntoResponse {
         .await
         .unwrap_or(Err(DbError::PoolTimedOut));
     let skew = doors.clock_skew_ms.load(Ordering::Relaxed);
-    let ingest = doors.ingest_alive.load(Ordering::Relaxed) != 0;
+    let ingest = doors.ingest_alive.load(Ordering::Relaxed) != 0 && !stuck(&doors);
     let (database, schema) = (found.is_ok(), usable(&found));
     let ready = database && schema && ingest && skew.abs() <= MAX_SKEW_MS;
     let status = if ready {
@@ -72,6 +75,12 @@ pub(super) async fn ready(State(doors): State<Doors>) -> impl IntoResponse {
             clock_skew_ms: skew,
         }),
     )
+}
+
+/// Frames wait for longer than a passing trouble lasts, whatever the database says of itself.
+fn stuck(doors: &Doors) -> bool {
+    let since = doors.ingest_failing_since.load(Ordering::Relaxed);
+    since != 0 && doors.clock.now().timestamp() - since > STUCK_S
 }
 
 /// While a newer version is being rolled out, its migrations are there before this process goes.

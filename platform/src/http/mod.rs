@@ -33,6 +33,8 @@ pub struct Doors {
     pub metrics: Option<PrometheusHandle>,
     /// Last sign of life of ingest, s since 1970.
     pub ingest_alive: Arc<AtomicI64>,
+    /// Since when ingest tries in vain to store, s since 1970; 0 while all is well.
+    pub ingest_failing_since: Arc<AtomicI64>,
     /// Difference between the platform's clock and the database's, ms.
     pub clock_skew_ms: Arc<AtomicI64>,
 }

@@ -7,12 +7,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use ed25519_zebra::batch;
 use furrow_protocol::{
     batch::Batch,
-    down::RefusedReason,
     error::DecodeError,
     frame::{Device, Digest, Frame, genesis, payload_digest},
 };
 
-use super::keys::DeviceKey;
+use super::{fault::Fault, keys::DeviceKey};
 use crate::db::frames::{NewFrame, Place};
 
 /// Frames dated further ahead than this are not believed.
@@ -49,51 +48,6 @@ pub struct Sound {
     pub frame: NewFrame,
     /// Its link.
     pub link: Link,
-}
-
-/// Why a frame is no track.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fault {
-    /// Not a frame, or a frame that holds no batch.
-    Undecodable,
-    /// A version that this build does not know.
-    UnknownVersion,
-    /// The signature does not fit.
-    BadSignature,
-    /// Dated too far back.
-    TooOld,
-    /// Dated ahead.
-    Ahead,
-    /// From a device that was turned away, or is not known.
-    Revoked,
-}
-
-impl Fault {
-    /// In the database and in metrics.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Undecodable => "undecodable",
-            Self::UnknownVersion => "unknown_version",
-            Self::BadSignature => "bad_signature",
-            Self::TooOld => "too_old",
-            Self::Ahead => "ahead",
-            Self::Revoked => "revoked",
-        }
-    }
-
-    /// What the device is told.
-    #[must_use]
-    pub const fn refused(self) -> RefusedReason {
-        match self {
-            Self::Undecodable => RefusedReason::Undecodable,
-            Self::UnknownVersion => RefusedReason::UnknownVersion,
-            Self::BadSignature => RefusedReason::BadSignature,
-            Self::TooOld => RefusedReason::TooOld,
-            Self::Ahead => RefusedReason::Ahead,
-            Self::Revoked => RefusedReason::Revoked,
-        }
-    }
 }
 
 /// The verdict on an arrival.
@@ -142,7 +96,7 @@ struct Read<'a> {
 }
 
 fn read<'a>(received: Received<'a>, keys: &'a HashMap<u32, DeviceKey>) -> Result<Read<'a>, Fault> {
-    let key = keys.get(&received.device.0).ok_or(Fault::Revoked)?;
+    let key = keys.get(&received.device.0).ok_or(Fault::UnknownDevice)?;
     // Of a device that is turned away nothing counts, but a frame of its own hand is still a link
     // between those that counted before.
     let otherwise = |fault| if key.revoked { Fault::Revoked } else { fault };
@@ -234,25 +188,18 @@ impl Read<'_> {
         if self.key.revoked {
             return Err(Fault::Revoked);
         }
-        match (time(self.batch.at_ms), time(self.batch.last_at_ms())) {
-            (Some(_), Some(last)) if last > now + AHEAD => Err(Fault::Ahead),
-            (Some(first), Some(last)) if first >= now - BACK => Ok((first, last)),
-            (Some(_), _) => Err(Fault::TooOld),
-            // Beyond all calendars, before or after.
-            (None, _) if self.batch.at_ms < 0 => Err(Fault::TooOld),
-            (None, _) => Err(Fault::Ahead),
+        // In whole milliseconds, as the wire has them: beyond all calendars there are times too.
+        let now_ms = now.timestamp_millis();
+        let (first_ms, last_ms) = (self.batch.at_ms, self.batch.last_at_ms());
+        if last_ms.saturating_sub(now_ms) > AHEAD.num_milliseconds() {
+            return Err(Fault::Ahead);
         }
+        if now_ms.saturating_sub(first_ms) > BACK.num_milliseconds() {
+            return Err(Fault::TooOld);
+        }
+        let time = |ms| DateTime::from_timestamp_millis(ms).ok_or(Fault::TooOld);
+        Ok((time(first_ms)?, time(last_ms)?))
     }
-}
-
-/// Times of years 1 to 9999; others are none that a database or a person could use.
-fn time(ms: i64) -> Option<DateTime<Utc>> {
-    const YEAR_1: i64 = -62_135_596_800_000;
-    const YEAR_10000: i64 = 253_402_300_800_000;
-    (YEAR_1..YEAR_10000)
-        .contains(&ms)
-        .then(|| DateTime::from_timestamp_millis(ms))
-        .flatten()
 }
 
 /// The digest by which a refusal names a payload.

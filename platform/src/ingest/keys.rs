@@ -33,19 +33,22 @@ impl DeviceKey {
     }
 }
 
+/// Keys by the number of their device.
+pub type Keys = HashMap<u32, DeviceKey>;
+
 /// All keys. Cloned handles share one ring.
 #[derive(Debug, Clone, Default)]
-pub struct KeyRing(Arc<RwLock<Arc<HashMap<u32, DeviceKey>>>>);
+pub struct KeyRing(Arc<RwLock<Arc<Keys>>>);
 
 impl KeyRing {
     /// The keys as they are now.
     #[must_use]
-    pub fn snapshot(&self) -> Arc<HashMap<u32, DeviceKey>> {
+    pub fn snapshot(&self) -> Arc<Keys> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Replaces all keys.
-    pub fn replace(&self, keys: HashMap<u32, DeviceKey>) {
+    pub fn replace(&self, keys: Keys) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 

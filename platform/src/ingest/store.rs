@@ -1,12 +1,15 @@
 //! One group of frames into the database, in one transaction, with every look at the chain. Never answers a device itself.
 
-use std::collections::{HashMap, HashSet};
+use std::{collections::HashMap, time::Duration};
 
 use chrono::{DateTime, Utc};
 use furrow_protocol::frame::{Device, Digest, Frame};
+use tokio::time::timeout;
 
 use super::{
     check::{Link, Sound},
+    links,
+    marks::Marks,
     tails::Tails,
 };
 use crate::db::{
@@ -26,104 +29,164 @@ pub enum Kept {
     Contradiction,
 }
 
-/// How often a group is tried again after losing a deadlock.
+/// How often a group is tried again after losing a deadlock, or for want of a partition.
 const TRIES: u32 = 3;
-/// Marks are signed in the database: what lies beyond is always looked up.
-const LAST_MARKED: u64 = i64::MAX.unsigned_abs();
+/// Beyond the time that the server has for a statement it is not waited for an answer.
+const MARGIN: Duration = Duration::from_secs(5);
 
-/// Stores a group. All of it is committed when this returns.
-///
-/// Errors: the database; then nothing of it is stored.
-pub async fn store(
-    pool: &Pool,
-    group: &[Sound],
-    tails: &Tails,
-    now: DateTime<Utc>,
-) -> Result<Vec<Kept>, DbError> {
-    let mut careful = false;
-    let mut tries = 0;
-    loop {
-        match try_store(pool, group, tails, now, careful).await {
-            // Something stands where the marks said nothing does: look every frame up.
-            Err(error) if db::unique_violation(&error) && !careful => careful = true,
-            Err(error) if db::retryable(&error) && tries < TRIES => tries += 1,
-            // The job that makes them has not run for long, or somebody dropped one.
-            Err(error) if db::partition_missing(&error) && tries < TRIES => {
-                tries += 1;
-                tracing::error!(error = %error, "ingest.partition_missing");
-                db::partitions::ensure(pool, now.date_naive()).await?;
+/// Where groups go.
+#[derive(Debug, Clone, Copy)]
+pub struct Store<'a> {
+    /// The telemetry database.
+    pub pool: &'a Pool,
+    /// What the last groups ended with.
+    pub tails: &'a Tails,
+    /// How long a statement may take; a little more, and the connection is given up.
+    pub limit: Duration,
+}
+
+impl Store<'_> {
+    /// Stores a group. All of it is committed when this returns.
+    ///
+    /// Errors: the database; then nothing of it is stored.
+    pub async fn frames(self, group: &[Sound], now: DateTime<Utc>) -> Result<Vec<Kept>, DbError> {
+        let mut careful = false;
+        let mut tries = 0;
+        loop {
+            match self.try_frames(group, now, careful).await {
+                // Something stands where the marks said nothing does: look every frame up.
+                Err(error) if db::unique_violation(&error) && !careful => careful = true,
+                Err(error) if db::retryable(&error) && tries < TRIES => tries += 1,
+                // The job that makes them has not run for long, or somebody dropped one.
+                Err(error) if db::partition_missing(&error) && tries < TRIES => {
+                    tries += 1;
+                    tracing::error!(error = %error, "ingest.partition_missing");
+                    db::partitions::ensure(self.pool, now.date_naive()).await?;
+                }
+                result => return result,
             }
-            result => return result,
         }
+    }
+
+    async fn try_frames(
+        self,
+        group: &[Sound],
+        now: DateTime<Utc>,
+        careful: bool,
+    ) -> Result<Vec<Kept>, DbError> {
+        let mut connection = self.pool.acquire().await?;
+        let work = frames_in(&mut connection, self, group, now, careful);
+        match timeout(self.limit + MARGIN, work).await {
+            Ok(result) => result,
+            Err(_) => Err(db::give_up(connection)),
+        }
+    }
+
+    /// Keeps payloads in quarantine, each within its device's share; tells for each whether it is kept.
+    /// One of a good signature is a link between its neighbours, and is judged as such.
+    ///
+    /// Errors: the database; then none is kept.
+    pub async fn quarantine(
+        self,
+        new: &[NewQuarantine],
+        links: &[Option<Link>],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<bool>, DbError> {
+        let mut tries = 0;
+        loop {
+            match self.try_quarantine(new, links, now).await {
+                Err(error) if db::retryable(&error) && tries < TRIES => tries += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn try_quarantine(
+        self,
+        new: &[NewQuarantine],
+        links: &[Option<Link>],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<bool>, DbError> {
+        let mut connection = self.pool.acquire().await?;
+        let work = quarantine_in(&mut connection, self, new, links, now);
+        match timeout(self.limit + MARGIN, work).await {
+            Ok(result) => result,
+            Err(_) => Err(db::give_up(connection)),
+        }
+    }
+
+    /// Writes down what a payload in quarantine was found to be when it was judged again.
+    ///
+    /// Errors: the database.
+    pub async fn rejudge(
+        self,
+        id: uuid::Uuid,
+        reason: &'static str,
+        link: Option<Link>,
+        now: DateTime<Utc>,
+    ) -> Result<(), DbError> {
+        let mut connection = self.pool.acquire().await?;
+        let mut tx = db::begin_within(&mut connection, self.limit).await?;
+        let landed: Vec<Link> = link.into_iter().collect();
+        let marks = Marks::raise(&mut tx, landed.iter().map(|l| l.place), now).await?;
+        let place = link.map(|link| (link.place, link.digest.0));
+        quarantine::rejudge(&mut tx, id, reason, place).await?;
+        let new = landed_in_quarantine(&mut tx, &landed, &marks, self.tails, now).await?;
+        tx.commit().await?;
+        raise_alarm(new);
+        Ok(())
     }
 }
 
-async fn try_store(
-    pool: &Pool,
+async fn frames_in(
+    connection: &mut db::Connection,
+    store: Store<'_>,
     group: &[Sound],
-    tails: &Tails,
     now: DateTime<Utc>,
     careful: bool,
 ) -> Result<Vec<Kept>, DbError> {
-    let mut tx = pool.begin().await?;
+    let tails = store.tails;
+    let mut tx = db::begin_within(connection, store.limit).await?;
     let marks = Marks::raise(&mut tx, group.iter().map(|s| s.frame.place), now).await?;
-
-    let mut sorted = sort_out(group);
-    let doubtful: Vec<Place> = sorted
-        .first
-        .keys()
-        .filter(|p| careful || marks.may_be_kept(p))
-        .copied()
+    let mut doubtful: Vec<Place> = group
+        .iter()
+        .map(|sound| sound.frame.place)
+        .filter(|place| careful || marks.may_be_kept(place))
         .collect();
+    doubtful.sort_unstable();
+    doubtful.dedup();
     let there = frames::at_places(&mut tx, &doubtful).await?;
-    sorted.compare(group, &there);
+    let sorted = Sorted::of(group, &there);
 
-    let fresh: Vec<NewFrame> = sorted.fresh(group).map(|s| s.frame.clone()).collect();
+    let fresh: Vec<NewFrame> = sorted.fresh().map(|s| s.frame.clone()).collect();
     frames::copy(&mut tx, &fresh, now).await?;
-    let mut found = sorted.contradictions.clone();
-    let landed: Vec<Link> = sorted.fresh(group).map(|s| s.link).collect();
-    found.extend(broken_links(&mut tx, &landed, &marks, Some(tails)).await?);
+    let mut found = sorted.contradictions();
+    let landed: Vec<Link> = sorted.landed().map(|s| s.link).collect();
+    found.extend(links::broken(&mut tx, &landed, &marks, tails).await?);
+    let stored = || sorted.fresh().map(|s| (s.link.place, s.link.digest));
+    let late: HashMap<Place, Digest> = stored()
+        .filter(|(place, _)| careful || marks.may_be_kept(place))
+        .collect();
+    found.extend(links::rivals(&mut tx, late.keys().copied().collect(), &late).await?);
     let new = frames::insert_contradictions(&mut tx, &found, now).await?;
     tx.commit().await?;
 
-    raise_contradictions(new);
-    tails.note(landed.iter().map(|link| (link.place, link.digest)));
+    raise_alarm(new);
+    // Only what is alone at its place is remembered: of the others the database knows all.
+    tails.note(stored().filter(|(place, _)| !late.contains_key(place)));
+    let denied = found.iter().filter(|c| c.kind == "other_bytes");
+    tails.forget(denied.map(|c| c.place));
     Ok(sorted.kept)
 }
 
-fn raise_contradictions(new: u64) {
-    if new > 0 {
-        metrics::counter!("furrow_ingest_contradictions_total").increment(new);
-        tracing::error!(contradictions = new, "ingest.contradiction");
-    }
-}
-
-/// Keeps payloads in quarantine, each within its device's share; tells for each whether it is kept.
-/// One of a good signature is a link between its neighbours, and is judged as such.
-///
-/// Errors: the database; then none is kept.
-pub async fn quarantine(
-    pool: &Pool,
+async fn quarantine_in(
+    connection: &mut db::Connection,
+    store: Store<'_>,
     new: &[NewQuarantine],
     links: &[Option<Link>],
     now: DateTime<Utc>,
 ) -> Result<Vec<bool>, DbError> {
-    let mut tries = 0;
-    loop {
-        match try_quarantine(pool, new, links, now).await {
-            Err(error) if db::retryable(&error) && tries < TRIES => tries += 1,
-            result => return result,
-        }
-    }
-}
-
-async fn try_quarantine(
-    pool: &Pool,
-    new: &[NewQuarantine],
-    links: &[Option<Link>],
-    now: DateTime<Utc>,
-) -> Result<Vec<bool>, DbError> {
-    let mut tx = pool.begin().await?;
+    let mut tx = db::begin_within(connection, store.limit).await?;
     // Their neighbours will look for them from now on.
     let places = links.iter().flatten().map(|link| link.place);
     let marks = Marks::raise(&mut tx, places, now).await?;
@@ -133,221 +196,93 @@ async fn try_quarantine(
         .zip(&kept)
         .filter_map(|(link, kept)| link.filter(|_| *kept))
         .collect();
-    let found = broken_links(&mut tx, &landed, &marks, None).await?;
-    let contradictions = frames::insert_contradictions(&mut tx, &found, now).await?;
+    let contradictions = landed_in_quarantine(&mut tx, &landed, &marks, store.tails, now).await?;
     tx.commit().await?;
-    raise_contradictions(contradictions);
+    raise_alarm(contradictions);
     Ok(kept)
 }
 
-/// What the high-water marks of a group's epochs were before it.
-struct Marks(HashMap<(u32, u64), u64>);
-
-impl Marks {
-    /// Locks the epochs of these places and raises their marks.
-    async fn raise(
-        tx: &mut db::Connection,
-        places: impl Iterator<Item = Place>,
-        now: DateTime<Utc>,
-    ) -> Result<Self, DbError> {
-        let mut highest: HashMap<(u32, u64), u64> = HashMap::new();
-        for Place { device, epoch, seq } in places {
-            let mark = highest.entry((device, epoch)).or_default();
-            if seq <= LAST_MARKED {
-                *mark = (*mark).max(seq);
-            }
+/// Judges links that have just landed in quarantine; gives how many contradictions are new.
+async fn landed_in_quarantine(
+    tx: &mut db::Connection,
+    landed: &[Link],
+    marks: &Marks,
+    tails: &Tails,
+    now: DateTime<Utc>,
+) -> Result<u64, DbError> {
+    // From here on their places are asked for in the database.
+    tails.forget(landed.iter().map(|link| link.place));
+    let mut found = links::broken(tx, landed, marks, tails).await?;
+    let places = || landed.iter().map(|link| link.place);
+    let late: Vec<Place> = places().filter(|place| marks.may_be_kept(place)).collect();
+    let mut stored: HashMap<Place, Digest> = HashMap::new();
+    for (place, bytes) in frames::at_places(tx, &late).await? {
+        if let Ok(frame) = Frame::from_bytes(&bytes) {
+            stored.insert(place, frame.digest(Device(place.device)));
         }
-        if highest.is_empty() {
-            return Ok(Self(highest));
-        }
-        frames::raise_marks(tx, &highest, now).await.map(Self)
     }
+    found.extend(links::rivals(tx, places().collect(), &stored).await?);
+    frames::insert_contradictions(tx, &found, now).await
+}
 
-    /// Whether something may have been kept at this place before the group.
-    fn may_be_kept(&self, place: &Place) -> bool {
-        let mark = self.0.get(&(place.device, place.epoch)).copied();
-        place.seq > LAST_MARKED || place.seq <= mark.unwrap_or(0)
+fn raise_alarm(contradictions: u64) {
+    if contradictions > 0 {
+        metrics::counter!("furrow_ingest_contradictions_total").increment(contradictions);
+        tracing::error!(contradictions, "ingest.contradiction");
     }
 }
 
 /// A group, sorted by what each frame is.
-struct Sorted {
+struct Sorted<'a> {
+    group: &'a [Sound],
     kept: Vec<Kept>,
-    /// The frame that speaks for a place: the first of the group.
-    first: HashMap<Place, usize>,
-    contradictions: Vec<NewContradiction>,
 }
 
-fn other_bytes(sound: &Sound) -> NewContradiction {
-    NewContradiction {
-        place: sound.frame.place,
-        kind: "other_bytes",
-        digest: sound.link.digest.0,
-        frame: Some(sound.frame.frame.clone()),
-    }
-}
-
-fn broken(place: Place, kind: &'static str, digest: Digest) -> NewContradiction {
-    NewContradiction {
-        place,
-        kind,
-        digest: digest.0,
-        frame: None,
-    }
-}
-
-/// Finds what a group says twice.
-fn sort_out(group: &[Sound]) -> Sorted {
-    let mut sorted = Sorted {
-        kept: vec![Kept::Stored; group.len()],
-        first: HashMap::with_capacity(group.len()),
-        contradictions: Vec::new(),
-    };
-    for (i, sound) in group.iter().enumerate() {
-        let first = *sorted.first.entry(sound.frame.place).or_insert(i);
-        if first == i {
-            continue;
-        }
-        let same = group
-            .get(first)
-            .is_some_and(|f| f.frame.frame == sound.frame.frame);
-        if !same {
-            sorted.contradictions.push(other_bytes(sound));
-        }
-        if let Some(kept) = sorted.kept.get_mut(i) {
-            *kept = if same {
-                Kept::Known
-            } else {
-                Kept::Contradiction
-            };
-        }
-    }
-    sorted
-}
-
-impl Sorted {
-    /// Frames whose place is taken are known or deny what is there.
-    fn compare(&mut self, group: &[Sound], there: &HashMap<Place, Vec<u8>>) {
-        for (i, sound) in group.iter().enumerate() {
-            let Some(bytes) = there.get(&sound.frame.place) else {
-                continue;
-            };
-            let same = sound.frame.frame == *bytes;
-            // Of a place said twice in the group, the later ones were judged by the first; what is stored outranks it.
-            if !same && self.kept.get(i) != Some(&Kept::Contradiction) {
-                self.contradictions.push(other_bytes(sound));
+impl<'a> Sorted<'a> {
+    /// What is stored at a place speaks for it, otherwise the first of the group: others are known or
+    /// deny it.
+    fn of(group: &'a [Sound], there: &HashMap<Place, Vec<u8>>) -> Self {
+        let mut first: HashMap<Place, &[u8]> = HashMap::with_capacity(group.len());
+        let sort = |sound: &'a Sound| {
+            let (place, bytes) = (&sound.frame.place, &sound.frame.frame[..]);
+            let stored = there.get(place).map(Vec::as_slice);
+            match stored.or_else(|| first.get(place).copied()) {
+                None => {
+                    first.insert(*place, bytes);
+                    Kept::Stored
+                }
+                Some(speaks) if speaks == bytes => Kept::Known,
+                Some(_) => Kept::Contradiction,
             }
-            if let Some(kept) = self.kept.get_mut(i) {
-                *kept = if same {
-                    Kept::Known
-                } else {
-                    Kept::Contradiction
-                };
-            }
-        }
+        };
+        let kept = group.iter().map(sort).collect();
+        Self { group, kept }
     }
 
-    fn fresh<'a>(&'a self, group: &'a [Sound]) -> impl Iterator<Item = &'a Sound> {
-        group
-            .iter()
-            .zip(&self.kept)
-            .filter(|(_, kept)| **kept == Kept::Stored)
+    fn which(&self, which: impl Fn(Kept) -> bool) -> impl Iterator<Item = &'a Sound> {
+        let pairs = self.group.iter().zip(&self.kept);
+        pairs
+            .filter(move |(_, kept)| which(**kept))
             .map(|(sound, _)| sound)
     }
-}
 
-/// Judges `prev` between each frame that landed and its kept neighbours. A missing neighbour is a gap,
-/// never a contradiction.
-async fn broken_links(
-    tx: &mut db::Connection,
-    landed: &[Link],
-    marks: &Marks,
-    tails: Option<&Tails>,
-) -> Result<Vec<NewContradiction>, DbError> {
-    let neighbours = Neighbours::of(tx, landed, marks, tails).await?;
-    let mut found = Vec::new();
-    for link in landed {
-        if link.genesis.is_some_and(|genesis| genesis != link.prev) {
-            found.push(broken(link.place, "broken_genesis", link.digest));
-        } else if let Some(digest) = before(&link.place).and_then(|p| neighbours.digest(&p))
-            && digest != link.prev
-        {
-            found.push(broken(link.place, "broken_link", link.digest));
-        }
-        // Told at the later frame of the two, whichever lands last: found once, in any order.
-        let after = after(&link.place);
-        if let Some(next) = neighbours.kept.get(&after)
-            && next.prev != link.digest
-        {
-            let digest = next.digest(Device(after.device));
-            found.push(broken(after, "broken_link", digest));
-        }
-    }
-    found.sort_by_key(|c| (c.place, c.kind, c.digest));
-    Ok(found)
-}
-
-fn before(place: &Place) -> Option<Place> {
-    let seq = place.seq.checked_sub(1).filter(|seq| *seq > 0)?;
-    Some(Place { seq, ..*place })
-}
-
-fn after(place: &Place) -> Place {
-    Place {
-        seq: place.seq.saturating_add(1),
-        ..*place
-    }
-}
-
-/// What is known of the frames beside those that landed.
-struct Neighbours<'a> {
-    landed: HashMap<Place, Digest>,
-    tails: Option<&'a Tails>,
-    kept: HashMap<Place, Frame>,
-}
-
-impl<'a> Neighbours<'a> {
-    async fn of(
-        tx: &mut db::Connection,
-        landed: &[Link],
-        marks: &Marks,
-        tails: Option<&'a Tails>,
-    ) -> Result<Self, DbError> {
-        let landed: HashMap<Place, Digest> = landed.iter().map(|l| (l.place, l.digest)).collect();
-        // Those that are neither in this group nor known from the last ones, but may be in the database.
-        let mut asked: HashSet<Place> = HashSet::new();
-        for place in landed.keys() {
-            let known =
-                |p: &Place| landed.contains_key(p) || tails.is_some_and(|t| t.digest(p).is_some());
-            if let Some(before) = before(place).filter(|p| marks.may_be_kept(p) && !known(p)) {
-                asked.insert(before);
-            }
-            let after = after(place);
-            if marks.may_be_kept(&after) && !landed.contains_key(&after) {
-                asked.insert(after);
-            }
-        }
-        let asked: Vec<Place> = asked.into_iter().collect();
-        // What is stored outranks what is in quarantine.
-        let mut bytes = frames::quarantined_at_places(tx, &asked).await?;
-        bytes.extend(frames::at_places(tx, &asked).await?);
-        Ok(Self {
-            landed,
-            tails,
-            kept: bytes
-                .into_iter()
-                .filter_map(|(place, bytes)| Some((place, Frame::from_bytes(&bytes).ok()?)))
-                .collect(),
-        })
+    /// Those that are to be stored.
+    fn fresh(&self) -> impl Iterator<Item = &'a Sound> {
+        self.which(|kept| kept == Kept::Stored)
     }
 
-    /// The digest of what is kept at a place.
-    fn digest(&self, place: &Place) -> Option<Digest> {
-        let kept = |p: &Place| self.kept.get(p).map(|f| f.digest(Device(p.device)));
-        self.landed
-            .get(place)
-            .copied()
-            .or_else(|| self.tails.and_then(|tails| tails.digest(place)))
-            .or_else(|| kept(place))
+    /// Those that are kept from now on, wherever.
+    fn landed(&self) -> impl Iterator<Item = &'a Sound> {
+        self.which(|kept| kept != Kept::Known)
+    }
+
+    /// Those that deny what stands at their place, whole.
+    fn contradictions(&self) -> Vec<NewContradiction> {
+        self.which(|kept| kept == Kept::Contradiction)
+            .map(|sound| NewContradiction {
+                frame: Some(sound.frame.frame.clone()),
+                ..links::contradiction(sound.link.place, "other_bytes", sound.link.digest)
+            })
+            .collect()
     }
 }

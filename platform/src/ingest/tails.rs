@@ -27,7 +27,7 @@ impl Tails {
             .map(|(_, digest)| *digest)
     }
 
-    /// Remembers committed frames.
+    /// Remembers committed frames beside which nothing else is kept at their place.
     pub fn note(&self, frames: impl Iterator<Item = (Place, Digest)>) {
         let mut tails = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if tails.len() > MOST {
@@ -39,6 +39,17 @@ impl Tails {
                 .or_insert((0, digest));
             if place.seq >= tail.0 {
                 *tail = (place.seq, digest);
+            }
+        }
+    }
+
+    /// Forgets places where another frame is kept too: the database knows all of them.
+    pub fn forget(&self, places: impl Iterator<Item = Place>) {
+        let mut tails = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for place in places {
+            let epoch = (place.device, place.epoch);
+            if tails.get(&epoch).is_some_and(|(seq, _)| *seq == place.seq) {
+                tails.remove(&epoch);
             }
         }
     }

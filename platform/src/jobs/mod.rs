@@ -12,7 +12,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{clock::Clock, db::Pool};
+use crate::{clock::Clock, db::Pool, ingest::keys::KeyRing};
 
 pub use {
     clock_skew::{note_skew, skew_ms},
@@ -26,6 +26,8 @@ pub struct Jobs {
     pub pool: Pool,
     /// The database that keeps the tracks.
     pub tracks: Pool,
+    /// The register's keys.
+    pub keys: KeyRing,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Written by one of the jobs: platform's clock less database's, ms.
@@ -48,8 +50,41 @@ impl Jobs {
             every(Duration::from_secs(3600), &shutdown, "enrolment", || {
                 enrolment::expire(&self)
             }),
+            once(RETRY, &shutdown, "read_again", || quarantine::read_again(
+                &self
+            )),
         );
     }
+}
+
+/// What is done once at the start is tried again after so long if it fails.
+const RETRY: Duration = Duration::from_secs(60);
+
+/// Work that is done when it has succeeded once.
+async fn once<F, E>(
+    pause: Duration,
+    shutdown: &CancellationToken,
+    name: &'static str,
+    job: impl Fn() -> F,
+) where
+    F: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    let until_done = async {
+        while let Err(error) = job().await {
+            failed(name, &error);
+            tokio::time::sleep(pause).await;
+        }
+    };
+    tokio::select! {
+        () = shutdown.cancelled() => {}
+        () = until_done => {}
+    }
+}
+
+fn failed(name: &'static str, error: &impl std::fmt::Display) {
+    metrics::counter!("furrow_job_failures_total", "job" => name).increment(1);
+    tracing::warn!(job = name, error = %error, "job.failed");
 }
 
 /// A job that fails is logged and tried again at its next time.
@@ -70,8 +105,7 @@ pub async fn every<F, E>(
             _ = timer.tick() => {}
         }
         if let Err(error) = job().await {
-            metrics::counter!("furrow_job_failures_total", "job" => name).increment(1);
-            tracing::warn!(job = name, error = %error, "job.failed");
+            failed(name, &error);
         }
     }
 }

@@ -232,8 +232,12 @@ async fn frames_in_quarantine_are_listed_and_what_todays_rules_refuse_stays() {
     assert_eq!(none.as_array().unwrap().len(), 0);
     let again = run(&world, &["quarantine", "readmit"]);
     assert!(again.status.success(), "{}", said(&again));
-    // Nobody knows device 7: of it nothing counts.
-    assert_eq!(said(&again), "0 stored\n1 stay: revoked\n");
+    // Nobody knows device 7: of it nothing counts, and that is written down.
+    assert_eq!(said(&again), "0 stored\n1 stay: unknown_device\n");
+    let args = ["quarantine", "list", "--reason", "unknown_device", "--json"];
+    assert_eq!(json(&run(&world, &args))[0]["device"], 7);
+    let wrong = run(&world, &["quarantine", "list", "--reason", "no_such"]);
+    assert!(!wrong.status.success() && said(&wrong).contains("bad_signature"));
     let unknown = "00000000-0000-7000-8000-000000000000";
     let refused = run(&world, &["quarantine", "readmit", "--id", unknown]);
     assert!(!refused.status.success() && said(&refused).contains(unknown));

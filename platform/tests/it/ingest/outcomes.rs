@@ -4,7 +4,11 @@ use chrono::TimeDelta;
 use furrow_platform::{
     clock::Clock as _,
     ids,
-    ingest::readmit::{Which, readmit},
+    ingest::{
+        fault::Fault,
+        readmit::{Outcome, Which, readmit},
+        store::Kept,
+    },
     telemetry,
 };
 use furrow_protocol::{
@@ -122,7 +126,15 @@ async fn a_device_that_nobody_knows_ends_in_quarantine() {
     let (good, stranger) = (Signer::new(1), Signer::new(2));
     let rig = Rig::new(&[&good]).await;
     let odd = stranger.sends(&stranger.chain(5, 1, rig.now_ms() - 60_000)[0]);
-    ends_in_quarantine(&rig, &good, odd, "revoked", RefusedReason::Revoked, false).await;
+    ends_in_quarantine(
+        &rig,
+        &good,
+        odd,
+        "unknown_device",
+        RefusedReason::Revoked,
+        false,
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -423,12 +435,14 @@ async fn frames_in_quarantine_are_stored_when_todays_rules_take_them() {
     let mut told = Vec::new();
     let later = rig.clock.now() + TimeDelta::hours(2);
     readmit(&rig.world.pool, &rig.keys, Which::All, later, |one| {
-        told.push(one.stays)
+        told.push(one.outcome)
     })
     .await
     .unwrap();
-    told.sort_unstable();
-    assert_eq!(told, [None, None, None, Some("bad_signature")]);
+    let stored = Outcome::Left(Kept::Stored);
+    let stays = Outcome::Stays(Fault::BadSignature);
+    told.sort_by_key(|outcome| outcome.name());
+    assert_eq!(told, [stays, stored, stored, stored]);
     assert_eq!(rig.stored().await.len(), 3);
     assert!(rig.contradictions().await.is_empty());
     assert_eq!(rig.quarantined().await.len(), 1);

@@ -149,6 +149,7 @@ pub struct Rig {
     pub keys: KeyRing,
     pub clock: Arc<ManualClock>,
     pub settings: config::Ingest,
+    pub failing_since: Arc<AtomicI64>,
 }
 
 impl Rig {
@@ -167,6 +168,7 @@ impl Rig {
             keys,
             clock: Arc::new(ManualClock::new(at_noon())),
             settings,
+            failing_since: Arc::new(AtomicI64::new(0)),
         }
     }
 
@@ -190,6 +192,7 @@ impl Rig {
             settings: self.settings.clone(),
             live: broadcast::channel(16).0,
             alive: Arc::new(AtomicI64::new(1)),
+            failing_since: Arc::clone(&self.failing_since),
         }
     }
 
