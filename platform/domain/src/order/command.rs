@@ -249,7 +249,8 @@ pub enum Command {
         amounts: RulingAmounts,
         /// Why.
         reason: String,
-        /// A second admin who agrees.
+        /// A second admin who has agreed by an act of his own, which the shell has seen: a name that the
+        /// first one gives is none. Without one, the second admin gives the same ruling.
         approver: Option<AccountId>,
     },
     /// A party accepts the ruling.
@@ -264,7 +265,7 @@ pub enum Command {
         fee_fen: Fen,
         /// Why.
         reason: String,
-        /// A second admin who agrees.
+        /// As in [`Command::Rule`].
         approver: Option<AccountId>,
     },
     /// T27.

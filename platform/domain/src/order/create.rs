@@ -181,5 +181,6 @@ fn order(booking: Booking, now: DateTime<Utc>) -> Order {
         balance_fen: Fen::ZERO,
         disputes: vec![],
         ruling: None,
+        ruled_at: None,
     }
 }

@@ -143,8 +143,20 @@ pub struct Dispute {
 pub struct Ruling {
     /// What it gives.
     pub amounts: RulingAmounts,
+    /// Nothing was done: the rent in it is a fee, and the order ends as cancelled.
+    #[serde(default)]
+    pub void: bool,
     /// By whom.
     pub by: AccountId,
+    /// Who agreed to it, where one admin is not enough.
+    #[serde(default)]
+    pub second: Option<AccountId>,
+    /// It needs a second admin, who has not agreed yet: nobody was told.
+    #[serde(default)]
+    pub waits: bool,
+    /// Whose ruling was appealed, if this one is about an appeal.
+    #[serde(default)]
+    pub first: Option<AccountId>,
     /// When.
     pub at: DateTime<Utc>,
     /// The renter accepts it.
@@ -244,6 +256,9 @@ pub struct Order {
     pub disputes: Vec<Dispute>,
     /// What waits for its day.
     pub ruling: Option<Ruling>,
+    /// A ruling took effect: its word was the last.
+    #[serde(default)]
+    pub ruled_at: Option<DateTime<Utc>>,
 }
 
 impl Order {

@@ -10,5 +10,6 @@ mod bounds;
 mod lives;
 mod model;
 mod races;
+mod rulings;
 mod stage;
 mod start;

@@ -31,6 +31,10 @@ pub(super) fn raise(
     let text = said(text, "text")?;
     let order = case.order;
     let side = case.side();
+    if order.ruled_at.is_some() {
+        // What was ruled is not disputed again.
+        return Err(Refusal::IllegalTransition(order.status));
+    }
     if order.status == Status::Accepted {
         // Before the start only a contested start is a matter of dispute: otherwise one cancels.
         let contested = category == DisputeCategory::Start && order.taps.asked_at.is_some();
@@ -123,6 +127,10 @@ pub(super) fn withdraw(case: &Case<'_>) -> Result<Outcome, Refusal> {
     };
     if !raised {
         return Err(Refusal::NotYours);
+    }
+    if order.ruling.is_some_and(|ruling| !ruling.waits) {
+        // Nobody takes a dispute back because its ruling does not please him.
+        return Err(Refusal::StillOpen("ruling"));
     }
     if from == Status::Accepted && case.now >= order.end {
         return Err(Refusal::TooLate(order.end));

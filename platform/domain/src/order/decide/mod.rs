@@ -11,6 +11,7 @@ mod reminder;
 mod ruling;
 mod settlement;
 mod start;
+mod verdict;
 mod work;
 
 use chrono::{DateTime, Utc};
