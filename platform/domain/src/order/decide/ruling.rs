@@ -131,7 +131,7 @@ fn appealed(former: Option<Ruling>, by: AccountId) -> Result<Option<AccountId>, 
     if !former.appealed {
         return Err(Refusal::StillOpen("ruling"));
     }
-    if former.by == by || former.second == Some(by) {
+    if former.by == by {
         return Err(Refusal::ConflictOfInterest);
     }
     Ok(Some(former.by))
