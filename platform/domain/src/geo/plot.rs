@@ -176,6 +176,19 @@ impl Plot {
         self.centre
     }
 
+    /// Its parts as closed rings of (longitude, latitude) in degrees, as GeoJSON has them.
+    #[must_use]
+    pub fn rings(&self) -> Vec<Vec<Ring>> {
+        let ring = |ring: &Vec<Degrees>| -> Ring {
+            let closed = ring
+                .iter()
+                .chain(ring.first().filter(|first| ring.last() != Some(*first)));
+            closed.map(|place| [place.lon, place.lat]).collect()
+        };
+        let part = |rings: &Vec<Vec<Degrees>>| rings.iter().map(ring).collect();
+        self.parts.iter().map(part).collect()
+    }
+
     /// The plot in local metres, its holes left out.
     #[must_use]
     pub fn region(&self, projection: &Projection) -> Region {

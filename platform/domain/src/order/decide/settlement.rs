@@ -46,6 +46,16 @@ pub(super) fn propose(case: &Case<'_>, sum: BillSum) -> Result<Outcome, Refusal>
     if by_owner && order.bill_versions >= VERSIONS {
         return Err(Refusal::TooOften(VERSIONS));
     }
+    // An owner's bill has no lines of its own to take our share of: it is the order's share of the whole.
+    let commission_fen = if by_owner && sum.total_fen >= Fen::ZERO {
+        order.terms.commission_bps.of_rounded_down(sum.total_fen)?
+    } else {
+        sum.commission_fen
+    };
+    let sum = BillSum {
+        commission_fen,
+        ..sum
+    };
     let lawful = Fen::ZERO <= sum.commission_fen
         && sum.commission_fen <= sum.total_fen
         && sum.total_fen <= Fen::MAX
