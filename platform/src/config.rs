@@ -51,6 +51,12 @@ pub struct Http {
     pub metrics_listen: Option<SocketAddr>,
     /// Names and addresses that the certificates of both doors are for.
     pub names: Vec<String>,
+    /// Addresses of proxies whose `X-Forwarded-For` is believed.
+    pub proxies: Vec<std::net::IpAddr>,
+    /// All limits on how often are so many times as wide, 1 ..= 1,000,000.
+    pub limit_factor: u32,
+    /// Webhooks may be on this host or in this network: for development.
+    pub webhooks_inside: bool,
 }
 
 /// The machine door.
@@ -171,6 +177,9 @@ impl Default for Http {
             tls_listen: None,
             metrics_listen: None,
             names: vec!["localhost".into(), "127.0.0.1".into()],
+            proxies: vec![],
+            limit_factor: 1,
+            webhooks_inside: false,
         }
     }
 }

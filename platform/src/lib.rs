@@ -11,6 +11,7 @@ pub mod ids;
 pub mod ingest;
 pub mod jobs;
 pub mod mqtt;
+pub mod notify;
 pub mod platform;
 pub mod postgres;
 pub mod telemetry;

@@ -19,14 +19,15 @@ use tokio::{
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::{
-    app::authority::Authority,
+    app::{authority::Authority, sms::Kept, tokens::Tokens},
     clock::{Clock, MAX_SKEW_MS, SystemClock},
     config::Settings,
     db::{self, Pool, Schema},
     http::{self, Doors},
-    ingest::{Committed, Ingest, arrival::Arrival},
+    ingest::{Committed, Ingest, arrival::Arrival, keys::KeyRing, witness::Tracks},
     jobs::{self, Jobs},
     mqtt::{self, cached::CachedRegister},
 };
@@ -125,24 +126,19 @@ impl Platform {
             mqtt::health::keep(health, tracks.clone(), Arc::clone(&clock)),
         );
         parts.spawn_live(&machines, &live, (&pool, &tracks), &clock);
-        let jobs = Jobs {
+        let core = Core {
             pool: pool.clone(),
             tracks,
             keys: register.keys(),
-            clock: Arc::clone(&clock),
-            clock_skew_ms: Arc::clone(&skew),
-        };
-        parts.spawn_jobs(jobs, register);
-        let doors = Doors {
-            pool: pool.clone(),
             clock,
-            authority: Arc::clone(&authority),
-            mqtt_url: mqtt_url(settings, mqtt_addr, mqtts_addr),
-            metrics,
-            ingest_alive: alive,
-            ingest_failing_since: failing_since,
-            clock_skew_ms: skew,
+            skew,
+            told: broadcast::channel(LIVE).0,
+            alive,
+            failing_since,
         };
+        parts.spawn_jobs(core.jobs(settings), register);
+        let mqtt = mqtt_url(settings, mqtt_addr, mqtts_addr);
+        let doors = core.doors(settings, &authority, mqtt, metrics)?;
         let (http_addr, https_addr) = parts.serve_people(settings, doors, &authority).await?;
         parts.spawn("gate", machines.run(parts.doors_shut.clone()));
         Ok(Self {
@@ -178,6 +174,69 @@ impl Platform {
             Some(Some(Err(error))) => Err(error).context("a part of the platform failed"),
             Some(None) => bail!("nothing is running"),
         }
+    }
+}
+
+/// What jobs and the human door share.
+struct Core {
+    pool: Pool,
+    tracks: Pool,
+    keys: KeyRing,
+    clock: Arc<dyn Clock>,
+    skew: Arc<AtomicI64>,
+    told: broadcast::Sender<Uuid>,
+    alive: Arc<AtomicI64>,
+    failing_since: Arc<AtomicI64>,
+}
+
+impl Core {
+    fn witness(&self) -> Arc<Tracks> {
+        Arc::new(Tracks {
+            pool: self.pool.clone(),
+            tracks: self.tracks.clone(),
+        })
+    }
+
+    fn jobs(&self, settings: &Settings) -> Jobs {
+        Jobs {
+            pool: self.pool.clone(),
+            tracks: self.tracks.clone(),
+            keys: self.keys.clone(),
+            clock: Arc::clone(&self.clock),
+            witness: self.witness(),
+            told: self.told.clone(),
+            webhooks_inside: settings.http.webhooks_inside,
+            clock_skew_ms: Arc::clone(&self.skew),
+        }
+    }
+
+    fn doors(
+        self,
+        settings: &Settings,
+        authority: &Arc<Authority>,
+        mqtt_url: String,
+        metrics: Option<PrometheusHandle>,
+    ) -> anyhow::Result<Doors> {
+        let sms = Arc::new(Kept {
+            pool: self.pool.clone(),
+            clock: Arc::clone(&self.clock),
+        });
+        Ok(Doors {
+            witness: self.witness(),
+            pool: self.pool,
+            clock: self.clock,
+            authority: Arc::clone(authority),
+            tokens: Tokens::open(&settings.data_dir).context("data_dir")?,
+            sms,
+            proxies: settings.http.proxies.clone().into(),
+            limit_factor: settings.http.limit_factor,
+            told: self.told,
+            mqtt_url,
+            metrics,
+            ingest_alive: self.alive,
+            ingest_failing_since: self.failing_since,
+            clock_skew_ms: self.skew,
+        })
     }
 }
 

@@ -1,12 +1,20 @@
 //! The only folder that knows SQL: the pool, the migrations, and what a database error means.
 
+pub mod accounts;
 pub mod bindings;
+pub mod credentials;
 pub mod devices;
 pub mod frames;
+pub mod machines;
+pub mod notices;
+pub mod orders;
 pub mod partitions;
+pub mod plots;
+pub mod policies;
 pub mod quarantine;
 pub mod sessions;
 pub mod states;
+pub mod timers;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -155,6 +163,14 @@ pub fn retryable(error: &DbError) -> bool {
 #[must_use]
 pub fn unique_violation(error: &DbError) -> bool {
     code(error).as_deref() == Some("23505")
+}
+
+/// Whether this constraint said no.
+#[must_use]
+pub fn violates(error: &DbError, constraint: &str) -> bool {
+    error
+        .as_database_error()
+        .is_some_and(|e| e.constraint() == Some(constraint))
 }
 
 /// Whether a day's partition of the tracks is missing.

@@ -12,7 +12,10 @@ use serde::Serialize;
 
 use super::trace;
 use crate::{
-    app::devices::EnrolError,
+    app::{
+        devices::EnrolError,
+        fault::{Fault, Sort},
+    },
     db::{self, DbError},
 };
 
@@ -21,17 +24,21 @@ use crate::{
 pub struct Problem {
     /// `urn:furrow:problem:CODE`, stable.
     #[serde(rename = "type")]
-    kind: String,
+    kind: Box<str>,
     /// Short and the same for all of its kind.
     title: &'static str,
     /// The HTTP status.
     status: u16,
     /// What is wrong here, for people.
-    detail: String,
+    detail: Box<str>,
     /// The stable code.
     code: &'static str,
     /// By which the logs know the request.
-    trace_id: String,
+    trace_id: Box<str>,
+    /// What helps to go on: a field's path, a fee, a version, a free time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    data: Option<Box<serde_json::Value>>,
     /// After how many seconds another try may go better.
     #[serde(skip)]
     retry_after_s: Option<u32>,
@@ -42,12 +49,13 @@ impl Problem {
     #[must_use]
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
         Self {
-            kind: format!("urn:furrow:problem:{code}"),
+            kind: format!("urn:furrow:problem:{code}").into(),
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
-            detail: detail.into(),
+            detail: detail.into().into(),
             code,
-            trace_id: trace::current(),
+            trace_id: trace::current().into(),
+            data: None,
             retry_after_s: None,
         }
     }
@@ -105,6 +113,37 @@ impl From<EnrolError> for Problem {
             EnrolError::Database(error) => error.into(),
             EnrolError::Authority(error) => {
                 tracing::error!(error = %error, "http.authority");
+                Self::internal()
+            }
+        }
+    }
+}
+
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Refused {
+                sort,
+                code,
+                detail,
+                data,
+            } => {
+                let status = match sort {
+                    Sort::Unreadable => StatusCode::BAD_REQUEST,
+                    Sort::Unauthorized => StatusCode::UNAUTHORIZED,
+                    Sort::Forbidden => StatusCode::FORBIDDEN,
+                    Sort::NotFound => StatusCode::NOT_FOUND,
+                    Sort::Conflict => StatusCode::CONFLICT,
+                    Sort::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+                    Sort::TooMany => StatusCode::TOO_MANY_REQUESTS,
+                };
+                let mut problem = Self::new(status, code, detail);
+                problem.data = (!data.is_null()).then(|| Box::new(data));
+                problem
+            }
+            Fault::Database(error) => error.into(),
+            Fault::Broken(what) => {
+                tracing::error!(error = what, "http.broken");
                 Self::internal()
             }
         }

@@ -13,6 +13,7 @@ mod marks;
 pub mod readmit;
 pub mod store;
 mod tails;
+pub mod witness;
 mod writer;
 
 use std::sync::{Arc, atomic::AtomicI64};

@@ -4,15 +4,20 @@ mod clock_skew;
 mod enrolment;
 mod partitions;
 mod quarantine;
+mod relay;
+mod sweep;
+mod timers;
 
 use std::{
     sync::{Arc, atomic::AtomicI64},
     time::Duration,
 };
 
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
-use crate::{clock::Clock, db::Pool, ingest::keys::KeyRing};
+use crate::{app::witness::Witness, clock::Clock, db::Pool, ingest::keys::KeyRing};
 
 pub use {
     clock_skew::{note_skew, skew_ms},
@@ -30,6 +35,12 @@ pub struct Jobs {
     pub keys: KeyRing,
     /// The clock.
     pub clock: Arc<dyn Clock>,
+    /// What tracks show of orders.
+    pub witness: Arc<dyn Witness>,
+    /// Accounts that have something new in their inbox.
+    pub told: broadcast::Sender<Uuid>,
+    /// Webhooks may be on this host or in this network: for development.
+    pub webhooks_inside: bool,
     /// Written by one of the jobs: platform's clock less database's, ms.
     pub clock_skew_ms: Arc<AtomicI64>,
 }
@@ -53,6 +64,18 @@ impl Jobs {
             once(RETRY, &shutdown, "read_again", || quarantine::read_again(
                 &self
             )),
+            every(
+                Duration::from_secs(3600),
+                &shutdown,
+                "sweep",
+                || sweep::run(&self)
+            ),
+            every(Duration::from_millis(250), &shutdown, "timers", || {
+                timers::run(&self)
+            }),
+            every(Duration::from_millis(200), &shutdown, "relay", || {
+                relay::run(&self)
+            }),
         );
     }
 }

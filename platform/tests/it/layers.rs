@@ -70,7 +70,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("http", &["app", "db", "views"]),
     ("mqtt", &["app", "db", "ingest"]),
     ("ingest", &["app", "db"]),
-    ("jobs", &["app", "db", "ingest"]),
+    ("jobs", &["app", "db", "ingest", "notify", "views"]),
     ("app", &["db", "pay", "notify"]),
     ("views", &[]),
     ("db", &[]),

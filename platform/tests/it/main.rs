@@ -13,6 +13,8 @@ mod http;
 mod ingest;
 mod layers;
 mod openapi;
+mod orders;
+mod people;
 mod postgres;
 mod schema;
 mod states;
