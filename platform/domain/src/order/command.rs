@@ -163,8 +163,10 @@ pub enum Command {
         /// Yes or no.
         agree: bool,
     },
-    /// The machine is on its way.
+    /// The machine sets off.
     Depart,
+    /// Has it moved?
+    DepartedDue,
     /// T12: a tap of a party, or an admin's start.
     Start {
         /// With a photo.

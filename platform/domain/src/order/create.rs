@@ -166,6 +166,7 @@ fn order(booking: Booking, now: DateTime<Utc>) -> Order {
         funds: Funds::default(),
         reconfirm: None,
         renter_acted_at: Some(now),
+        go_at: None,
         departed_at: None,
         proposal: None,
         claim: None,

@@ -50,6 +50,8 @@ pub enum TimerKind {
     J13,
     /// A dispute waits.
     J16,
+    /// It is said to have set off: has it moved?
+    Departed,
     /// The other side of a start was asked.
     StartAsked,
     /// A no-show claim was answered by nobody.

@@ -36,6 +36,8 @@ pub struct Facts {
     pub arrived: bool,
     /// Minutes in the fence at or after the start.
     pub present_min: u32,
+    /// How far it has moved since its side said that it sets off, metres.
+    pub moved_m: u32,
     /// Its device has spoken lately.
     pub online: bool,
     /// The last proven working step.
@@ -65,6 +67,7 @@ impl Default for Facts {
             presence: Presence::NoDevice,
             arrived: false,
             present_min: 0,
+            moved_m: 0,
             online: false,
             last_work_at: None,
             stopped_since: None,

@@ -226,7 +226,10 @@ pub struct Order {
     pub reconfirm: Option<Reconfirm>,
     /// The renter's last act.
     pub renter_acted_at: Option<DateTime<Utc>>,
-    /// The machine went off.
+    /// The owner's side said that the machine sets off.
+    #[serde(default)]
+    pub go_at: Option<DateTime<Utc>>,
+    /// Its track shows that it did.
     pub departed_at: Option<DateTime<Utc>>,
     /// What waits for an answer.
     pub proposal: Option<Proposal>,

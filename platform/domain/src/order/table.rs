@@ -39,6 +39,8 @@ pub enum Kind {
     /// See [`Command`].
     Depart,
     /// See [`Command`].
+    DepartedDue,
+    /// See [`Command`].
     Start,
     /// See [`Command`].
     StartAskedDue,
@@ -124,6 +126,7 @@ impl Command {
             Self::Propose { .. } => Kind::Propose,
             Self::Answer { .. } => Kind::Answer,
             Self::Depart => Kind::Depart,
+            Self::DepartedDue => Kind::DepartedDue,
             Self::Start { .. } => Kind::Start,
             Self::StartAskedDue => Kind::StartAskedDue,
             Self::StartProven => Kind::StartProven,
@@ -281,6 +284,7 @@ pub const TABLE: &[Row] = &[
         &[Renter, Owner, Admin],
     ),
     row("go", Kind::Depart, &[Accepted], &[], &[Owner, Operator]),
+    row("go", Kind::DepartedDue, &[Accepted], &[], &[System]),
     row(
         "T12",
         Kind::Start,

@@ -4,7 +4,7 @@ use super::{command::Command, effect::TimerKind, status::Status};
 
 impl TimerKind {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::J1,
         Self::J2,
         Self::J3,
@@ -25,6 +25,7 @@ impl TimerKind {
         Self::J12,
         Self::J13,
         Self::J16,
+        Self::Departed,
         Self::StartAsked,
         Self::ClaimDue,
         Self::FinishAsked,
@@ -55,6 +56,7 @@ impl TimerKind {
             Self::J12 => "j12",
             Self::J13 => "j13",
             Self::J16 => "j16",
+            Self::Departed => "departed",
             Self::StartAsked => "start_asked",
             Self::ClaimDue => "claim_due",
             Self::FinishAsked => "finish_asked",
@@ -83,6 +85,7 @@ impl TimerKind {
             Self::J11 => Command::ConfirmBySilence,
             Self::J12 => Command::TakeArrears,
             Self::J13 => Command::Seal,
+            Self::Departed => Command::DepartedDue,
             Self::StartAsked => Command::StartAskedDue,
             Self::ClaimDue => Command::ClaimDue,
             Self::FinishAsked => Command::FinishAskedDue,

@@ -334,6 +334,7 @@ pub fn every_command() -> Vec<Command> {
             agree: true,
         },
         Command::Depart,
+        Command::DepartedDue,
         Command::Start {
             photo: true,
             override_reason: Some("seen".into()),

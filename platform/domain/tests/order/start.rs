@@ -168,3 +168,154 @@ fn a_machine_that_is_not_given_back_is_a_dispute() {
     }
     assert_eq!(stage.order.status, Status::Disputed);
 }
+
+#[test]
+fn a_start_that_was_shown_stays_shown_when_the_device_falls_silent() {
+    let proven = at("05T08:01:00");
+    let mut stage = at_field(Presence::Started { at: proven }).by(Role::Owner, &tap(false));
+    stage.facts.presence = Presence::Silent;
+    let stage = stage.by(Role::Renter, &tap(false));
+    assert_eq!(stage.order.start_evidence, Some(StartEvidence::Taps));
+    assert_eq!(stage.order.started_at, Some(proven));
+}
+
+#[test]
+fn the_silent_side_has_its_time_and_a_late_tap_never_makes_it_longer() {
+    let asked = at("05T08:05:00");
+    let ms = TimeDelta::milliseconds(1);
+    let stage = at_field(Presence::Started { at: asked }).by(Role::System, &Command::StartProven);
+    let hour = asked + hours(1);
+    let started = |mut stage: Stage, now| {
+        stage.now = now;
+        stage.try_by(Role::System, &Command::StartAskedDue).unwrap();
+        stage.order.status == Status::InWork
+    };
+    let found = [hour - ms, hour, hour + ms].map(|now| started(stage.clone(), now));
+    assert_eq!(found, [false, true, true]);
+    for (minute, due) in [(5, 20), (55, 60)] {
+        let tapped = stage
+            .clone()
+            .at(asked + TimeDelta::minutes(minute))
+            .by(Role::Renter, &tap(false));
+        let due = asked + TimeDelta::minutes(due);
+        assert!(tapped.timers.contains(&(TimerKind::StartAsked, due)));
+        let found = [due - ms, due].map(|now| started(tapped.clone(), now));
+        assert_eq!(found, [false, true], "{minute}");
+    }
+}
+
+#[test]
+fn the_same_tap_again_asks_nobody_again() {
+    let mut stage = at_field(Presence::AtPlot).by(Role::Owner, &tap(false));
+    stage.now += TimeDelta::minutes(1);
+    assert_eq!(
+        stage.try_by(Role::Operator, &tap(false)),
+        Ok(Outcome::AlreadyApplied)
+    );
+    let stage = stage.by(Role::Owner, &tap(true));
+    assert!(stage.order.taps.owner.is_some_and(|t| t.photo));
+}
+
+#[test]
+fn a_proven_start_waits_for_the_machines_other_order_to_end() {
+    let mut stage = at_field(Presence::Started {
+        at: at("05T08:01:00"),
+    })
+    .by(Role::Owner, &tap(false));
+    stage.facts.other_in_work = true;
+    stage.now += TimeDelta::minutes(15);
+    let found = stage.try_by(Role::System, &Command::StartAskedDue);
+    let again = stage.now + TimeDelta::minutes(15);
+    assert_eq!(found, Ok(Outcome::Postponed(again)));
+    stage.facts.other_in_work = false;
+    let stage = stage.at(again).by(Role::System, &Command::StartAskedDue);
+    assert_eq!(stage.order.status, Status::InWork);
+}
+
+#[test]
+fn an_early_start_widens_the_orders_own_time_as_well() {
+    let mut stage = Stage::new().accepted().at(at("05T07:10:00"));
+    stage.facts.presence = Presence::AtPlot;
+    let stage = stage
+        .by(Role::Owner, &tap(false))
+        .by(Role::Renter, &tap(false));
+    assert_eq!(stage.order.period.from(), at("05T07:10:00"));
+    assert_eq!(stage.order.start, at("05T08:00:00"), "fees count from here");
+}
+
+#[test]
+fn what_only_the_track_saw_begin_is_billed_by_the_renters_word() {
+    let stage = at_field(Presence::Started {
+        at: at("05T08:01:00"),
+    })
+    .by(Role::System, &Command::StartProven)
+    .at(at("05T09:05:00"))
+    .by(Role::System, &Command::StartAskedDue)
+    .at(at("05T11:30:00"))
+    .by(Role::Owner, &finish());
+    let mut silent = stage.by(Role::Owner, &crate::stage::propose(540_000, 0));
+    assert!(silent.order.bill.is_some_and(|b| b.sum.needs_consent));
+    // Silence grants what was estimated and no more.
+    while silent.order.status == Status::PendingSettlement {
+        assert!(silent.tick());
+    }
+    let bill = silent.order.bill.unwrap();
+    assert_eq!(bill.sum.total_fen, silent.order.terms.estimate_fen);
+}
+
+#[test]
+fn a_machine_is_handed_over_with_photos_of_both() {
+    let mut asked = crate::stage::booking();
+    asked.terms.service_mode = furrow_domain::rent::ServiceMode::SelfDrive;
+    let mut stage = Stage::of(asked).accepted().at(at("05T08:00:00"));
+    stage.facts.presence = Presence::AtPlot;
+    let mut stage = stage.by(Role::Owner, &tap(true));
+    assert_eq!(
+        stage.try_by(Role::Renter, &tap(false)),
+        Err(Refusal::Missing("photo"))
+    );
+    assert_eq!(
+        stage.by(Role::Renter, &tap(true)).order.status,
+        Status::InWork
+    );
+}
+
+#[test]
+fn a_machine_has_set_off_when_it_has_moved_and_not_when_somebody_says_so() {
+    let six = at("05T02:00:00");
+    let ms = TimeDelta::milliseconds(1);
+    let early = Stage::new()
+        .accepted()
+        .at(six - ms)
+        .try_by(Role::Owner, &Command::Depart);
+    assert_eq!(early, Err(Refusal::TooEarly(six)));
+    let mut stage = Stage::new()
+        .accepted()
+        .at(six)
+        .by(Role::Operator, &Command::Depart);
+    let fee =
+        |stage: &Stage| furrow_domain::order::renter_fee(&stage.order, false, stage.now).unwrap();
+    assert_eq!(fee(&stage).0, 50_000, "as for anybody six hours before");
+    for (moved, fen) in [(1000, 50_000), (1001, 150_000)] {
+        stage.facts.moved_m = moved;
+        assert!(stage.tick());
+        assert_eq!(fee(&stage).0, fen);
+    }
+    let mut bare = crate::stage::booking();
+    bare.terms.has_device = false;
+    let stage = Stage::of(bare)
+        .accepted()
+        .at(six)
+        .by(Role::Owner, &Command::Depart);
+    assert!(!stage.timers.iter().any(|(k, _)| *k == TimerKind::Departed));
+}
+
+#[test]
+fn what_the_track_shows_as_begun_is_never_closed_as_never_begun() {
+    let mut stage = Stage::new().accepted().at(at("06T00:00:00"));
+    stage.facts.presence = Presence::Started {
+        at: at("05T11:58:00"),
+    };
+    let stage = stage.by(Role::System, &Command::NoStart);
+    assert_eq!(stage.order.status, Status::Disputed);
+}

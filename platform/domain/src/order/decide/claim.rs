@@ -12,6 +12,7 @@ use crate::order::{
     command::DisputeCategory,
     decision::{Decision, Outcome},
     effect::{Effect, NoticeKind, Recipient, TimerKind},
+    facts::Presence,
     refusal::Refusal,
     status::{CancelReason, TimeoutKind},
     terms::minutes,
@@ -104,7 +105,8 @@ pub(super) fn no_start(case: &Case<'_>) -> Result<Outcome, Refusal> {
         // The claim's own timer ends it.
         return Ok(Outcome::Postponed(case.now + RENTER_ANSWERS));
     }
-    if order.taps.proven_at.is_some() {
+    let shows = matches!(case.facts.presence, Presence::Started { .. });
+    if shows || order.taps.proven_at.is_some() {
         return dispute::open(case, Role::System, DisputeCategory::Start);
     }
     let decision = refund_all(Decision::of(order, "T15"))?;

@@ -131,6 +131,7 @@ fn apply(case: &Case<'_>, command: &Command) -> Result<Outcome, Refusal> {
         Command::Propose { id, proposed } => change::propose(case, *id, proposed),
         Command::Answer { id, agree } => change::answer(case, *id, *agree),
         Command::Depart => start::depart(case),
+        Command::DepartedDue => Ok(start::departed(case)),
         Command::Start {
             photo,
             override_reason,
@@ -211,7 +212,7 @@ fn already(order: &Order, command: &Command, role: Role) -> bool {
             let over = order.status == Status::Completed || order.phase == Some(Phase::BalanceDue);
             confirmed && over && role == Role::Renter
         }
-        Command::Depart => order.status == Status::Accepted && order.departed_at.is_some(),
+        Command::Depart => order.status == Status::Accepted && order.go_at.is_some(),
         Command::RequestReturn => {
             order.status == Status::InWork && order.return_requested_at.is_some()
         }
@@ -226,6 +227,7 @@ fn already(order: &Order, command: &Command, role: Role) -> bool {
         | Command::Lapse
         | Command::Propose { .. }
         | Command::Answer { .. }
+        | Command::DepartedDue
         | Command::StartProven
         | Command::StartAskedDue
         | Command::ClaimNoShow

@@ -46,11 +46,22 @@ pub(super) fn pay(case: &Case<'_>, amount: Fen) -> Result<Outcome, Refusal> {
     }
     let then = case.after(&paid.order);
     let next = if case.now < terms.cutoff(order.start) && case.facts.machine_usable {
-        answer::accept(&then, None)?
+        told_owner(answer::accept(&then, None)?)
     } else {
         answer::closed(&then)?
     };
     Ok(chain(paid.clone(), next))
+}
+
+/// Nobody asked the owner, who must still prepare the machine.
+fn told_owner(mut accepted: Outcome) -> Outcome {
+    if let Outcome::Applied(steps) = &mut accepted
+        && let Some(step) = steps.last_mut()
+    {
+        let notice = Effect::Notice(Recipient::Owner, NoticeKind::PaymentReceived);
+        step.effects.push(notice);
+    }
+    accepted
 }
 
 pub(super) fn expire(case: &Case<'_>) -> Result<Outcome, Refusal> {

@@ -74,6 +74,7 @@ pub(super) fn remind(case: &Case<'_>, kind: TimerKind) -> Outcome {
         | TimerKind::J12
         | TimerKind::J13
         | TimerKind::J16
+        | TimerKind::Departed
         | TimerKind::StartAsked
         | TimerKind::ClaimDue
         | TimerKind::FinishAsked

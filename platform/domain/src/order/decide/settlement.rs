@@ -6,7 +6,7 @@ use super::{Case, chain, dispute, said};
 use crate::{
     money::{Bps, Fen},
     order::{
-        ProposedBill,
+        ProposedBill, StartEvidence,
         actor::Role,
         command::{BillSum, DisputeCategory},
         decision::{Decision, Outcome},
@@ -73,7 +73,10 @@ pub(super) fn propose(case: &Case<'_>, sum: BillSum) -> Result<Outcome, Refusal>
         });
     }
     let cap = CAP.of_rounded_half_up(order.terms.estimate_fen)?;
-    let needs_consent = sum.needs_consent || sum.total_fen > cap || !sum.damage_fen.is_zero();
+    // Where nobody but the track said that work began, the renter says what it is worth.
+    let unwitnessed = order.start_evidence == Some(StartEvidence::TelemetryAlone);
+    let needs_consent =
+        sum.needs_consent || unwitnessed || sum.total_fen > cap || !sum.damage_fen.is_zero();
     let policy = &order.terms.policy;
     Ok(Decision::of(order, "T19")
         .with(|o| {

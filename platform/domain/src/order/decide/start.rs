@@ -3,32 +3,60 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Case, permitted, said, work};
-use crate::order::{
-    StartEvidence, Tap, Taps,
-    actor::Role,
-    decision::{Decision, Outcome},
-    effect::{NoticeKind, Recipient, SlotChange, TimerKind},
-    facts::Presence,
-    refusal::Refusal,
-    status::Status,
+use crate::{
+    order::{
+        StartEvidence, Tap, Taps,
+        actor::Role,
+        decision::{Decision, Outcome},
+        effect::{NoticeKind, Recipient, SlotChange, TimerKind},
+        facts::Presence,
+        refusal::Refusal,
+        status::Status,
+        terms::minutes,
+    },
+    period::Period,
+    rent::ServiceMode,
 };
 
 /// With one tap the silent side has so long.
 const ONE_TAP: TimeDelta = TimeDelta::minutes(15);
 /// Without any tap both have so long.
 const NO_TAP: TimeDelta = TimeDelta::minutes(60);
-/// A departure counts from so long before the start.
+/// A departure counts from so long before the start ...
 const DEPART: TimeDelta = TimeDelta::hours(6);
+/// ... once the machine has moved farther than this, metres; ...
+const DEPARTED_M: u32 = 1000;
+/// ... for which one looks so often.
+const LOOK: TimeDelta = TimeDelta::minutes(10);
 
 pub(super) fn depart(case: &Case<'_>) -> Result<Outcome, Refusal> {
     let from = case.order.start - DEPART;
     if case.now < from {
         return Err(Refusal::TooEarly(from));
     }
-    Ok(Decision::of(case.order, "go")
+    let decision = Decision::of(case.order, "go")
+        .with(|o| o.go_at = Some(case.now))
+        .tell(Recipient::Renter, NoticeKind::MachineDeparted);
+    Ok(if case.order.terms.has_device {
+        decision.plan(TimerKind::Departed, case.now + LOOK)
+    } else {
+        decision
+    }
+    .into())
+}
+
+/// Whether the machine has really set off: on a tap alone no fee rests.
+pub(super) fn departed(case: &Case<'_>) -> Outcome {
+    let order = case.order;
+    if order.go_at.is_none() || order.departed_at.is_some() || case.now >= order.start {
+        return Outcome::Skipped;
+    }
+    if case.facts.moved_m <= DEPARTED_M {
+        return Outcome::Postponed(case.now + LOOK);
+    }
+    Decision::of(order, "departed")
         .with(|o| o.departed_at = Some(case.now))
-        .tell(Recipient::Renter, NoticeKind::MachineDeparted)
-        .into())
+        .into()
 }
 
 fn in_window(case: &Case<'_>) -> Result<(), Refusal> {
@@ -60,9 +88,10 @@ pub(super) fn tap(
         return Err(Refusal::MachineElsewhere { distance_m });
     }
     let mut taps = case.order.taps;
+    let before = own(case, &taps).copied();
     let tap = Tap {
-        at: case.now,
-        photo: photo || own(case, &taps).is_some_and(|t| t.photo),
+        at: before.map_or(case.now, |tap| tap.at),
+        photo: photo || before.is_some_and(|tap| tap.photo),
     };
     if case.side() == Role::Renter {
         taps.renter = Some(tap);
@@ -70,8 +99,8 @@ pub(super) fn tap(
         taps.owner = Some(tap);
     }
     match (taps.owner, taps.renter) {
-        (Some(owner), Some(renter)) => both(case, taps, owner.photo || renter.photo),
-        (Some(_), None) | (None, Some(_)) => Ok(one(case, taps)),
+        (Some(owner), Some(renter)) => both(case, taps, (owner.photo, renter.photo)),
+        (Some(_), None) | (None, Some(_)) => Ok(one(case, taps, before != Some(tap))),
         (None, None) => Err(Refusal::Missing("tap")),
     }
 }
@@ -84,12 +113,27 @@ fn own<'a>(case: &Case<'_>, taps: &'a Taps) -> Option<&'a Tap> {
     }
 }
 
-/// Both say so.
-fn both(case: &Case<'_>, taps: Taps, photo: bool) -> Result<Outcome, Refusal> {
-    let (evidence, at) = match case.facts.presence {
+/// What the track shows; a start that it showed once stays shown when the device falls silent.
+fn shown(case: &Case<'_>) -> Presence {
+    match (case.facts.presence, case.order.taps.proven_at) {
+        (Presence::NoDevice | Presence::Silent | Presence::Poor | Presence::AtPlot, Some(at)) => {
+            Presence::Started { at }
+        }
+        (presence, _) => presence,
+    }
+}
+
+/// Both say so; whether the owner's side and the renter have a photo.
+fn both(case: &Case<'_>, taps: Taps, photos: (bool, bool)) -> Result<Outcome, Refusal> {
+    let handed_over = case.order.terms.service_mode == ServiceMode::SelfDrive;
+    if handed_over && photos != (true, true) {
+        // The machine goes into the renter's hands: both show in what state.
+        return Err(Refusal::Missing("photo"));
+    }
+    let (evidence, at) = match shown(case) {
         Presence::Started { at } => (StartEvidence::Taps, at),
         Presence::AtPlot => (StartEvidence::Taps, case.now),
-        Presence::NoDevice | Presence::Silent | Presence::Poor if photo => {
+        Presence::NoDevice | Presence::Silent | Presence::Poor if photos != (false, false) => {
             (StartEvidence::Photo, case.now)
         }
         Presence::NoDevice | Presence::Silent | Presence::Poor => {
@@ -102,23 +146,37 @@ fn both(case: &Case<'_>, taps: Taps, photo: bool) -> Result<Outcome, Refusal> {
     Ok(started(case, taps, evidence, at).into())
 }
 
-/// One says so: the tap is kept and the other side asked; the clock runs only if the track shows a start.
-fn one(case: &Case<'_>, mut taps: Taps) -> Outcome {
+/// One says so: the tap is kept and the other side asked, once; the clock runs only if the track shows a
+/// start.
+fn one(case: &Case<'_>, mut taps: Taps, news: bool) -> Outcome {
     let other = if case.side() == Role::Renter {
         Recipient::Owner
     } else {
         Recipient::Renter
     };
     let mut decision = Decision::of(case.order, "tap");
-    if let Presence::Started { at } = case.facts.presence {
-        taps.proven_at = Some(at);
-        taps.asked_at = Some(case.now);
-        decision = decision.plan(TimerKind::StartAsked, case.now + ONE_TAP);
+    if let Presence::Started { at } = shown(case) {
+        taps.proven_at.get_or_insert(at);
+        taps.asked_at.get_or_insert(case.now);
+    }
+    if !news && taps == case.order.taps {
+        return Outcome::AlreadyApplied;
+    }
+    if let Some(due) = silence_ends(&taps) {
+        decision = decision.plan(TimerKind::StartAsked, due);
     }
     decision
         .with(|o| o.taps = taps)
         .tell(other, NoticeKind::StartAsked)
         .into()
+}
+
+/// Until when the silent sides may answer that were asked.
+fn silence_ends(taps: &Taps) -> Option<DateTime<Utc>> {
+    let asked = taps.asked_at?;
+    let tapped = taps.owner.or(taps.renter).map(|tap| tap.at);
+    let one = tapped.map(|at| at.max(asked) + ONE_TAP);
+    Some(one.map_or(asked + NO_TAP, |one| one.min(asked + NO_TAP)))
 }
 
 /// The track shows a start: whoever has not tapped is asked, once.
@@ -129,18 +187,15 @@ pub(super) fn proven(case: &Case<'_>) -> Result<Outcome, Refusal> {
     if in_window(case).is_err() || case.order.taps.asked_at.is_some() || case.facts.other_in_work {
         return Ok(Outcome::Skipped);
     }
-    let taps = case.order.taps;
-    let wait = if taps.owner.is_none() && taps.renter.is_none() {
-        NO_TAP
-    } else {
-        ONE_TAP
+    let taps = Taps {
+        proven_at: Some(at),
+        asked_at: Some(case.now),
+        ..case.order.taps
     };
-    let mut decision = Decision::of(case.order, "start_proven")
-        .with(|o| {
-            o.taps.proven_at = Some(at);
-            o.taps.asked_at = Some(case.now);
-        })
-        .plan(TimerKind::StartAsked, case.now + wait);
+    let mut decision = Decision::of(case.order, "start_proven").with(|o| o.taps = taps);
+    if let Some(due) = silence_ends(&taps) {
+        decision = decision.plan(TimerKind::StartAsked, due);
+    }
     if taps.owner.is_none() {
         decision = decision.tell(Recipient::Owner, NoticeKind::StartAsked);
     }
@@ -153,16 +208,28 @@ pub(super) fn proven(case: &Case<'_>) -> Result<Outcome, Refusal> {
 pub(super) fn asked_due(case: &Case<'_>) -> Result<Outcome, Refusal> {
     let taps = case.order.taps;
     let shown = match case.facts.presence {
-        Presence::Started { at } => Some(at),
+        Presence::Started { at } => taps.proven_at.or(Some(at)),
         Presence::NoDevice
         | Presence::Silent
         | Presence::Poor
         | Presence::AtPlot
         | Presence::Elsewhere { .. } => taps.proven_at,
     };
-    let (Some(at), false) = (shown, case.facts.other_in_work) else {
+    let (Some(at), Some(due)) = (shown, silence_ends(&taps)) else {
         return Ok(Outcome::Skipped);
     };
+    if case.now < due {
+        return Ok(Outcome::Postponed(due));
+    }
+    if case.facts.other_in_work {
+        // It cannot work in two places: looked at again until the order is closed for never having begun.
+        let close = case.order.end + minutes(case.order.terms.policy.no_start_close_min);
+        return Ok(if case.now < close {
+            Outcome::Postponed(case.now + ONE_TAP)
+        } else {
+            Outcome::Skipped
+        });
+    }
     let evidence = if taps.owner.is_some() || taps.renter.is_some() {
         StartEvidence::Telemetry
     } else {
@@ -173,7 +240,7 @@ pub(super) fn asked_due(case: &Case<'_>) -> Result<Outcome, Refusal> {
 
 /// Work begins; metering from `at`, the first proven working step or the tap.
 fn started(case: &Case<'_>, taps: Taps, evidence: StartEvidence, at: DateTime<Utc>) -> Decision {
-    let begin = case.order.period.from();
+    let slot = case.order.period;
     let mut decision = Decision::of(case.order, "T12")
         .to(Status::InWork)
         .with(|o| {
@@ -183,8 +250,12 @@ fn started(case: &Case<'_>, taps: Taps, evidence: StartEvidence, at: DateTime<Ut
             o.claim = None;
             o.proposal = None;
         });
-    if case.now < begin {
-        decision = decision.slot(SlotChange::WidenFrom(case.now.min(at)));
+    if case.now < slot.from()
+        && let Ok(wider) = Period::new(case.now, slot.to())
+    {
+        decision = decision
+            .with(|o| o.period = wider)
+            .slot(SlotChange::WidenFrom(case.now));
     }
     let done = [
         TimerKind::J5Day,
@@ -195,6 +266,7 @@ fn started(case: &Case<'_>, taps: Taps, evidence: StartEvidence, at: DateTime<Ut
         TimerKind::J7Close,
         TimerKind::StartAsked,
         TimerKind::ClaimDue,
+        TimerKind::Departed,
     ];
     work::while_working(decision.clear(&done), case.now).tell_both(NoticeKind::Started)
 }
