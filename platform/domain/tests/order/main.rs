@@ -7,6 +7,7 @@
 )]
 
 mod bounds;
+mod changes;
 mod lives;
 mod model;
 mod races;

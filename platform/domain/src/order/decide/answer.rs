@@ -53,11 +53,20 @@ pub(super) fn accept(case: &Case<'_>, seen: Option<u32>) -> Result<Outcome, Refu
     Ok(before_work(decision, case).into())
 }
 
-/// J5 to J7 of an accepted order; those whose time is over are left out.
+/// J5 to J7 of an accepted order; of J5 to J7Flag those whose time is over are left out.
 pub(super) fn before_work(mut decision: Decision, case: &Case<'_>) -> Decision {
     let Order { start, end, .. } = decision.order;
     let policy = &decision.order.terms.policy;
     let (flag, close) = (policy.no_show_min, policy.no_start_close_min);
+    let cutoff = decision.order.terms.cutoff(start);
+    if decision
+        .order
+        .reconfirm
+        .is_some_and(|asked| !asked.answered)
+        && cutoff > case.now
+    {
+        decision = decision.plan(TimerKind::J5b, cutoff);
+    }
     for (kind, due) in [
         (TimerKind::J5Day, start - TimeDelta::hours(24)),
         (TimerKind::J5Hours, start - TimeDelta::hours(2)),
@@ -94,7 +103,12 @@ pub(super) fn timeout(case: &Case<'_>) -> Result<Outcome, Refusal> {
 
 /// T07.
 pub(super) fn closed(case: &Case<'_>) -> Result<Outcome, Refusal> {
-    let kind = if case.now >= case.order.terms.cutoff(case.order.start) {
+    // Which of the two came first, not when somebody looked.
+    let order = case.order;
+    let cutoff = order.terms.cutoff(order.start);
+    let paid = order.paid_at.unwrap_or(case.now);
+    let at_cutoff = order.terms.accept_deadline(paid, order.start) == cutoff;
+    let kind = if at_cutoff && case.now >= cutoff {
         TimeoutKind::Cutoff
     } else {
         TimeoutKind::Accept
@@ -157,7 +171,7 @@ pub(super) fn lapse(case: &Case<'_>) -> Result<Outcome, Refusal> {
         && !asked.answered
         && !acted
         && !order.on_behalf
-        && order.departed_at.is_none()
+        && order.go_at.is_none()
         && order.start - order.created_at > LAPSE_AHEAD
         && cutoff - asked.asked_at >= LAPSE_ASKED
         && case.now < cutoff + LAPSE_WINDOW;

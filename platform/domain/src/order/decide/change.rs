@@ -12,10 +12,10 @@ use crate::{
     id::{MachineId, ProposalId},
     money::Fen,
     order::{
-        Proposal,
+        Proposal, Taps,
         actor::Role,
         command::{NoFault, Proposed},
-        create::check_range,
+        create::{FARTHEST, LONGEST, check_range},
         decision::{Decision, Outcome},
         effect::{Effect, NoticeKind, Recipient, SlotChange, TimerKind},
         refusal::Refusal,
@@ -85,10 +85,8 @@ fn check(case: &Case<'_>, proposed: &Proposed) -> Result<(), Refusal> {
             if !matches!(status, Status::Accepted | Status::InWork) {
                 return Err(Refusal::IllegalTransition(status));
             }
-            if *end <= case.now || *end <= case.order.end {
-                return Err(Refusal::InPast);
-            }
-            affordable(case)
+            longer(case, *end)?;
+            affordable(case).map(|_| ())
         }
         Proposed::Reschedule {
             period, start, end, ..
@@ -110,13 +108,34 @@ fn check(case: &Case<'_>, proposed: &Proposed) -> Result<(), Refusal> {
                 SOONEST
             };
             check_range(period, *start, *end, lead, case.now)?;
-            affordable(case)
+            affordable(case).map(|_| ())
         }
     }
 }
 
+/// A later end, within the bounds of every booking.
+fn longer(case: &Case<'_>, end: DateTime<Utc>) -> Result<(), Refusal> {
+    let invalid = |message| Refusal::Invalid {
+        field: "end",
+        message,
+    };
+    if end <= case.now {
+        return Err(Refusal::InPast);
+    }
+    if end <= case.order.end {
+        return Err(invalid("must lie after the present one"));
+    }
+    if end - case.order.period.from() > LONGEST {
+        return Err(invalid("makes it longer than 200 days"));
+    }
+    if end > case.now + FARTHEST {
+        return Err(invalid("lies more than 300 days from now"));
+    }
+    Ok(())
+}
+
 /// The exposure guard: what it would cost is held already, and the calendar takes it.
-fn affordable(case: &Case<'_>) -> Result<(), Refusal> {
+fn affordable(case: &Case<'_>) -> Result<Fen, Refusal> {
     if !case.facts.slot_free {
         return Err(Refusal::SlotTaken {
             next_busy_from: case.facts.next_busy_from,
@@ -130,7 +149,7 @@ fn affordable(case: &Case<'_>) -> Result<(), Refusal> {
     if estimate > held {
         return Err(Refusal::NeedsNewOrder);
     }
-    Ok(())
+    Ok(estimate)
 }
 
 pub(super) fn answer(case: &Case<'_>, id: ProposalId, agree: bool) -> Result<Outcome, Refusal> {
@@ -151,7 +170,7 @@ pub(super) fn answer(case: &Case<'_>, id: ProposalId, agree: bool) -> Result<Out
     check(case, &proposal.proposed)?;
     match &proposal.proposed {
         Proposed::NoFault(fault) => end_without_fault(case, fault, proposal.by),
-        Proposed::Extend { end } => Ok(moved(case, "T17", &extended(case, *end)?).into()),
+        Proposed::Extend { end } => extended(case, *end),
         Proposed::Reschedule {
             period,
             start,
@@ -164,15 +183,7 @@ pub(super) fn answer(case: &Case<'_>, id: ProposalId, agree: bool) -> Result<Out
                 end: *end,
                 machine: *machine,
             };
-            let decision = moved(case, "T18", &to);
-            Ok(decision
-                .with(|o| {
-                    o.reschedules += 1;
-                    // Asked anew, if at all; and the machine has not set off for the new time.
-                    o.reconfirm = None;
-                    o.departed_at = None;
-                })
-                .into())
+            rescheduled(case, &to)
         }
     }
 }
@@ -191,27 +202,43 @@ fn end_without_fault(case: &Case<'_>, fault: &NoFault, by: Role) -> Result<Outco
     Ok(decision.tell_both(NoticeKind::Cancelled).into())
 }
 
-fn extended(case: &Case<'_>, end: DateTime<Utc>) -> Result<Move, Refusal> {
+fn extended(case: &Case<'_>, end: DateTime<Utc>) -> Result<Outcome, Refusal> {
     let order = case.order;
     let period = Period::new(order.period.from(), order.period.to().max(end));
     let period = period.map_err(|_| Refusal::Invalid {
         field: "end",
         message: "must lie after the begin",
     })?;
-    Ok(Move {
+    let to = Move {
         period,
         start: order.start,
         end,
         machine: None,
-    })
+    };
+    let decision = moved(case, "T17", &to, affordable(case)?);
+    Ok(planned_anew(decision, case).into())
 }
 
-fn moved(case: &Case<'_>, id: &'static str, to: &Move) -> Decision {
+fn rescheduled(case: &Case<'_>, to: &Move) -> Result<Outcome, Refusal> {
+    let decision = moved(case, "T18", to, affordable(case)?)
+        .with(|o| {
+            o.reschedules += 1;
+            // Asked anew, if at all; and for the new time nobody has set off, tapped or worked.
+            o.reconfirm = None;
+            o.go_at = None;
+            o.departed_at = None;
+            o.taps = Taps::default();
+        })
+        .clear(&[TimerKind::StartAsked, TimerKind::Departed]);
+    Ok(planned_anew(decision, case).into())
+}
+
+fn moved(case: &Case<'_>, id: &'static str, to: &Move, estimate: Fen) -> Decision {
     let change = SlotChange::MoveTo {
         period: to.period,
         machine: to.machine,
     };
-    let decision = Decision::of(case.order, id)
+    Decision::of(case.order, id)
         .with(|o| {
             o.epoch += 1;
             o.period = to.period;
@@ -219,10 +246,11 @@ fn moved(case: &Case<'_>, id: &'static str, to: &Move) -> Decision {
             o.end = to.end;
             o.machine = to.machine.unwrap_or(o.machine);
             o.proposal = None;
+            // What is prepaid stays: the difference settles in the bill, which is measured by this.
+            o.terms.estimate_fen = estimate;
         })
         .slot(change)
-        .tell_both(NoticeKind::Changed);
-    planned_anew(decision, case)
+        .tell_both(NoticeKind::Changed)
 }
 
 /// Timers of the new epoch.
