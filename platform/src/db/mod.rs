@@ -193,8 +193,8 @@ pub fn blames_content(error: &DbError) -> bool {
     })
 }
 
-/// Begins a transaction whose statements the server gives up after `limit` each, so that none of
-/// them waits on for a client that has given up itself.
+/// Begins a transaction that the server ends if a statement takes longer than `limit`, or if nothing
+/// is heard from us for so long: what a client holds that has given up, or is cut off, others wait for.
 ///
 /// Errors: the database.
 pub async fn begin_within(
@@ -202,7 +202,10 @@ pub async fn begin_within(
     limit: Duration,
 ) -> Result<Transaction<'_>, DbError> {
     let limit_ms = limit.as_millis();
-    let begin = format!("begin; set local statement_timeout = {limit_ms}");
+    let begin = format!(
+        "begin; set local statement_timeout = {limit_ms}; \
+         set local idle_in_transaction_session_timeout = {limit_ms}"
+    );
     // A number of our own.
     connection.begin_with(AssertSqlSafe(begin)).await
 }

@@ -107,7 +107,7 @@ impl<'a> Neighbours<'a> {
         };
         let mut asked: HashSet<Place> = HashSet::new();
         for link in landed {
-            if all.landed.insert(link.place, link.digest).is_some() {
+            if *all.landed.entry(link.place).or_insert(link.digest) != link.digest {
                 all.twice.push((link.place, link.digest));
             }
             let before = before(&link.place)

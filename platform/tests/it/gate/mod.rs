@@ -1,7 +1,7 @@
 //! The machine door from the outside: sessions, limits, attacks, certificates, operators, outside brokers. Only `fleet` needs a database.
 
 mod attacks;
-mod bench;
+pub mod bench;
 mod fleet;
 mod operators;
 mod outside;
