@@ -12,7 +12,8 @@ use crate::db::frames::Place;
 /// Epochs remembered at most; beyond it all are forgotten and learnt anew.
 const MOST: usize = 2_000_000;
 
-/// What each epoch ends with, as far as this process saw it.
+/// What each epoch ends with, as far as this process saw it. That another process keeps a second frame
+/// at the same place is not known here: the two are told as a contradiction by whoever found them.
 #[derive(Debug, Default)]
 pub struct Tails(Mutex<HashMap<(u32, u64), (u64, Digest)>>);
 

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use chrono::{TimeDelta, Utc};
-use ed25519_dalek::{Signer as _, SigningKey};
+use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
 use furrow_platform::{
     app::devices,
     clock::{Clock as _, ManualClock},
@@ -19,6 +19,13 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use uuid::Uuid;
 
 use crate::world::{Answer, World, ask, now};
+
+/// An agent's key plus the point of order 2: signatures for it could fit in one way of looking at them
+/// and not in another.
+const MIXED: [u8; 32] = [
+    0x7f, 0x85, 0xe3, 0x22, 0xd6, 0x4f, 0x48, 0x70, 0x2e, 0xc5, 0x0b, 0x3a, 0xa6, 0x70, 0x10, 0x0b,
+    0x10, 0xd5, 0x68, 0xe9, 0x91, 0xc3, 0x59, 0x0d, 0x1b, 0x04, 0x03, 0x32, 0x7f, 0xaf, 0xa4, 0x0e,
+];
 
 async fn machine(world: &World) -> Uuid {
     let id = ids::new_id(now());
@@ -179,6 +186,18 @@ async fn what_is_not_signed_by_its_own_key_uses_up_no_code() {
         (answer.status, &answer.json()["code"]),
         (422, &"bad_key".into())
     );
+    // A good key with a part of small order, and one that is no point in its one encoding.
+    let mixed = VerifyingKey::from_bytes(&MIXED).unwrap();
+    assert!(!mixed.is_weak(), "it is not of small order itself");
+    for bad in [MIXED, [0xff; 32]] {
+        let mut odd: serde_json::Value = serde_json::from_str(&body(&code, &own)).unwrap();
+        odd["public_key"] = devices::hex(&bad).into();
+        let answer = enrol(platform.http_addr, &odd.to_string()).await;
+        assert_eq!(
+            (answer.status, &answer.json()["code"]),
+            (422, &"bad_key".into())
+        );
+    }
     let answer = enrol(platform.http_addr, &body(&code, &own)).await;
     assert_eq!(answer.status, 201, "{answer:?}");
 }

@@ -14,6 +14,7 @@ mod ingest;
 mod layers;
 mod openapi;
 mod orders;
+mod partitions;
 mod people;
 mod postgres;
 mod schema;

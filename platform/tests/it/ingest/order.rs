@@ -42,7 +42,7 @@ async fn in_order_reversed_and_shuffled_give_the_same_rows_and_no_contradiction(
     );
     let mut runner = TestRunner::new(Config::default());
     let mut tried = vec![(all.iter().rev().cloned().collect::<Vec<_>>(), vec![5, 9])];
-    for _ in 0..12 {
+    for _ in 0..40 {
         let (mut order, doubled, cuts) = orders.new_tree(&mut runner).unwrap().current();
         for index in doubled {
             let again = index.get(&all).clone();
@@ -53,16 +53,16 @@ async fn in_order_reversed_and_shuffled_give_the_same_rows_and_no_contradiction(
         tried.push((order, cuts));
     }
     for (order, cuts) in tried {
-        let fresh = Rig::new(&[&one, &other]).await;
+        rig.wipe().await;
         let mut begin = 0;
         for cut in cuts.into_iter().chain([order.len()]) {
             let group = &order[begin.min(cut)..cut];
-            assert_eq!(fresh.deliver(group).await.settled.len(), group.len());
+            assert_eq!(rig.deliver(group).await.settled.len(), group.len());
             begin = cut;
         }
-        assert_eq!(fresh.stored().await, expected);
-        assert!(fresh.contradictions().await.is_empty());
-        assert!(fresh.quarantined().await.is_empty());
+        assert_eq!(rig.stored().await, expected);
+        assert!(rig.contradictions().await.is_empty());
+        assert!(rig.quarantined().await.is_empty());
     }
 }
 
@@ -102,6 +102,7 @@ async fn two_processes_at_once_store_each_frame_once() {
 #[tokio::test]
 async fn a_missing_neighbour_is_a_gap_and_a_wrong_one_is_found_once_in_any_order() {
     let device = Signer::new(1);
+    let rig = Rig::new(&[&device]).await;
     let begin = |rig: &Rig| rig.now_ms() - 600_000;
     for order in [
         [0, 1, 2],
@@ -112,7 +113,7 @@ async fn a_missing_neighbour_is_a_gap_and_a_wrong_one_is_found_once_in_any_order
         [2, 1, 0],
     ] {
         for together in [true, false] {
-            let rig = Rig::new(&[&device]).await;
+            rig.wipe().await;
             let mut frames = device.chain(5, 2, begin(&rig));
             // The third does not follow the second.
             frames.push(device.frame(5, 3, Digest([9; 16]), begin(&rig) + 30_000));
@@ -133,7 +134,7 @@ async fn a_missing_neighbour_is_a_gap_and_a_wrong_one_is_found_once_in_any_order
             );
         }
     }
-    let rig = Rig::new(&[&device]).await;
+    rig.wipe().await;
     let frames = device.chain(5, 9, begin(&rig));
     let kept: Vec<Sent> = [0, 2, 3, 7]
         .iter()
@@ -183,8 +184,9 @@ async fn a_quarantined_frame_of_a_good_hand_is_a_link_between_its_neighbours() {
 #[tokio::test]
 async fn it_does_not_matter_whether_the_quarantined_one_comes_first_or_last() {
     let device = Signer::new(1);
+    let rig = Rig::new(&[&device]).await;
     for order in [[0, 1, 2], [2, 1, 0], [0, 2, 1], [1, 0, 2]] {
-        let rig = Rig::new(&[&device]).await;
+        rig.wipe().await;
         let first = device.chain(5, 1, rig.now_ms() - 60_000).remove(0);
         // It is dated ahead and follows nothing; nothing follows it.
         let second = device.frame(5, 2, Digest([1; 16]), rig.now_ms() + 86_400_000);

@@ -182,8 +182,9 @@ async fn what_cannot_be_decoded_ends_in_quarantine_whole() {
         other.genesis(5),
         vec![0xfe; 30],
     );
+    let rig = Rig::new(&[&good, &other]).await;
     for bytes in [vec![], vec![1], cut, garbage, no_batch.to_bytes()] {
-        let rig = Rig::new(&[&good, &other]).await;
+        rig.wipe().await;
         let odd = Sent {
             device: other.number,
             payload: bytes.into(),
@@ -201,18 +202,23 @@ async fn what_cannot_be_decoded_ends_in_quarantine_whole() {
 #[tokio::test]
 async fn absurd_times_end_in_quarantine_with_their_link() {
     let (good, other) = (Signer::new(1), Signer::new(2));
+    let rig = Rig::new(&[&good, &other]).await;
     let year_145_million = 4_575_000_000_000_000_000;
+    // The last second of the last year that calendars have.
+    let end_of_9999 = 253_402_300_799_000;
     for (from_now, absolute) in [
         (None, Some(0)),
         (None, Some(-1)),
         (None, Some(year_145_million)),
         (None, Some(-year_145_million)),
         (None, Some(i64::MAX - 9000)),
+        (None, Some(end_of_9999)),
+        (None, Some(-62_135_596_801_000)),
         (None, Some(i64::MIN)),
         (Some(TimeDelta::days(400)), None),
         (Some(TimeDelta::days(-400)), None),
     ] {
-        let rig = Rig::new(&[&good, &other]).await;
+        rig.wipe().await;
         let at_ms = absolute
             .unwrap_or_else(|| rig.now_ms() + from_now.unwrap_or_default().num_milliseconds());
         let odd = other.sends(&other.frame(5, 1, other.genesis(5), at_ms));
@@ -228,6 +234,7 @@ async fn absurd_times_end_in_quarantine_with_their_link() {
 #[tokio::test]
 async fn the_bounds_of_time_are_exact_to_the_millisecond() {
     let device = Signer::new(1);
+    let rig = Rig::new(&[&device]).await;
     let (ahead, back) = (TimeDelta::minutes(5), TimeDelta::days(97));
     for (first_ms, fixes, kept) in [
         (-back.num_milliseconds() - 1, 1, false),
@@ -238,7 +245,7 @@ async fn the_bounds_of_time_are_exact_to_the_millisecond() {
         (ahead.num_milliseconds() - 9000, 10, true),
         (ahead.num_milliseconds() - 8999, 10, false),
     ] {
-        let rig = Rig::new(&[&device]).await;
+        rig.wipe().await;
         let content = batch(rig.now_ms() + first_ms, fixes);
         let frame = device.sign(5, 1, device.genesis(5), &content);
         rig.deliver(&[device.sends(&frame)]).await;
@@ -289,8 +296,9 @@ async fn a_replayed_frame_is_acked_again_and_stored_once() {
 #[tokio::test]
 async fn other_bytes_for_a_place_are_kept_whole_as_a_contradiction_and_acked() {
     let (good, other) = (Signer::new(1), Signer::new(2));
+    let rig = Rig::new(&[&good, &other]).await;
     for same_group in [false, true] {
-        let rig = Rig::new(&[&good, &other]).await;
+        rig.wipe().await;
         let begin = rig.now_ms() - 60_000;
         let first = other.frame(5, 1, other.genesis(5), begin);
         let second = other.frame(5, 1, other.genesis(5), begin + 1);

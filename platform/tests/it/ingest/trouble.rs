@@ -1,9 +1,15 @@
 //! A database that is away, a partition that is missing, a clock that is wrong: nothing is answered that is not committed.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use chrono::TimeDelta;
-use furrow_platform::{clock::Clock as _, db};
+use furrow_platform::{
+    clock::Clock as _,
+    db,
+    ingest::arrival::{Arrival, Reply},
+    telemetry,
+};
+use furrow_protocol::{down::Down, frame::Device};
 use tokio::{sync::mpsc, time::timeout};
 
 use super::rig::{Rig, Sent, Signer, alive, answers, load};
@@ -141,4 +147,80 @@ async fn if_many_devices_are_ahead_the_platform_distrusts_its_own_clock_and_refu
     let answers = rig.deliver(&sent).await;
     assert_eq!((answers.settled.len(), answers.refused.len()), (37, 0));
     assert_eq!(rig.quarantined().await.len(), 1, "only the one of before");
+}
+
+#[tokio::test]
+async fn the_alarm_of_the_own_clock_is_raised_and_ends_when_the_clock_is_right() {
+    let metrics = telemetry::metrics().unwrap();
+    let devices: Vec<Signer> = (1..=5).map(Signer::new).collect();
+    let rig = Rig::new(&devices.iter().collect::<Vec<_>>()).await;
+    let (to, arrivals) = mpsc::channel(64);
+    let running = tokio::spawn(rig.ingest(rig.world.pool.clone()).run(arrivals));
+    let at_ms = rig.now_ms() + 3_600_000;
+    let of = |device: &Signer| device.sends(&device.frame(5, 1, device.genesis(5), at_ms));
+    let sent: Vec<Sent> = devices.iter().map(of).collect();
+    let alarm = |value: u8| {
+        let line = format!("furrow_ingest_distrusts_own_clock {value}");
+        let text = metrics.render();
+        async move { text.lines().any(|l| l == line) }
+    };
+    load(&to, &sent).await;
+    wait_until("the alarm is raised", || alarm(1)).await;
+    // Somebody sets our clock; the devices send again what was not answered.
+    rig.clock.set(rig.clock.now() + TimeDelta::hours(1));
+    let heard = load(&to, &sent).await;
+    wait_until("all are acked", || async {
+        answers(&heard).acked.len() == 1 && answers(&heard).settled.len() == 5
+    })
+    .await;
+    wait_until("the alarm has ended", || alarm(0)).await;
+    drop(to);
+    timeout(PATIENCE, running).await.unwrap().unwrap();
+}
+
+/// A session whose end is a fault of ours.
+struct Dies;
+
+impl Reply for Dies {
+    fn settle(&self, _: Device, _: &[u64], _: Vec<Down>) {
+        panic!("a test lets a writer die");
+    }
+}
+
+#[tokio::test]
+async fn ingest_ends_when_a_writer_dies_so_that_the_process_can_be_started_anew() {
+    let device = Signer::new(1);
+    let rig = Rig::new(&[&device]).await;
+    let frame = device.chain(5, 1, rig.now_ms() - 60_000).remove(0);
+    let (to, arrivals) = mpsc::channel(64);
+    let arrival = Arrival {
+        device: device.number,
+        payload: frame.to_bytes().into(),
+        ticket: 1,
+        reply: Arc::new(Dies),
+    };
+    to.send(arrival).await.unwrap();
+    // The door stays open: it is not the end of arrivals that ends it.
+    let run = rig.ingest(rig.world.pool.clone()).run(arrivals);
+    timeout(PATIENCE, run).await.unwrap();
+    assert_eq!(rig.stored().await.len(), 1, "what was committed stays so");
+    assert!(to.is_closed());
+}
+
+#[tokio::test]
+async fn the_same_bad_payloads_at_two_processes_at_once_are_kept_once_and_refused_by_both() {
+    let device = Signer::new(1);
+    let mut rig = Rig::new(&[&device]).await;
+    rig.settings.group_frames = 5;
+    let sent: Vec<Sent> = (0..40_u8)
+        .map(|byte| Sent {
+            device: device.number,
+            payload: vec![1, byte].into(),
+        })
+        .collect();
+    let (first, second) = tokio::join!(rig.deliver(&sent), rig.deliver(&sent));
+    assert_eq!((first.refused.len(), second.refused.len()), (40, 40));
+    assert_eq!(rig.quarantined().await.len(), 40);
+    let share = "select frames from quarantine_shares where device = 1 and bytes = 80";
+    assert_eq!(rig.count(share).await, 40);
 }
