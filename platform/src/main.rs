@@ -4,7 +4,7 @@ use std::{io, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 use furrow_platform::{
-    commands::{device, facts, quarantine, serve},
+    commands::{admin, device, facts, quarantine, serve},
     config::Settings,
     demo,
 };
@@ -28,6 +28,11 @@ enum Command {
     Migrate,
     /// Look whether `serve` could run.
     Check,
+    /// The operator's staff.
+    Admin {
+        #[command(subcommand)]
+        command: admin::AdminCommand,
+    },
     /// The register of devices.
     Device {
         #[command(subcommand)]
@@ -70,6 +75,9 @@ fn run(cli: Cli) -> anyhow::Result<()> {
                 Command::Serve => serve::serve(&settings).await,
                 Command::Migrate => serve::migrate(&settings, out).await,
                 Command::Check => serve::check(&settings, out).await,
+                Command::Admin { command } => {
+                    admin::run(command, &settings, io::stdin().lock(), out).await
+                }
                 Command::Device { command } => device::run(command, &settings, out).await,
                 Command::Quarantine { command } => quarantine::run(command, &settings, out).await,
                 Command::Facts(args) => facts::run_device(args, &settings, out, io::stderr()).await,

@@ -5,6 +5,8 @@
     reason = "a test that cannot go on ends there"
 )]
 
+mod access;
+mod accounts;
 mod commands;
 mod devices;
 mod facts;
