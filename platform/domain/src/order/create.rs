@@ -180,6 +180,7 @@ fn order(booking: Booking, now: DateTime<Utc>) -> Order {
         bill_versions: 0,
         objections: 0,
         balance_fen: Fen::ZERO,
+        balance_due_at: None,
         disputes: vec![],
         ruling: None,
         ruled_at: None,

@@ -14,7 +14,7 @@ pub mod table;
 pub mod terms;
 pub mod timer;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use self::{
@@ -255,6 +255,9 @@ pub struct Order {
     pub objections: u32,
     /// S: what is owed beyond the prepaid rent.
     pub balance_fen: Fen,
+    /// When it is taken from the deposit.
+    #[serde(default)]
+    pub balance_due_at: Option<DateTime<Utc>>,
     /// All that were ever open.
     pub disputes: Vec<Dispute>,
     /// What waits for its day.
@@ -275,6 +278,13 @@ impl Order {
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.pauses.last().is_some_and(|p| p.to.is_none())
+    }
+
+    /// How long the clock has stood until now.
+    #[must_use]
+    pub fn paused(&self, now: DateTime<Utc>) -> TimeDelta {
+        let stood = |pause: &Pause| (pause.to.unwrap_or(now) - pause.from).max(TimeDelta::zero());
+        self.pauses.iter().map(stood).sum()
     }
 
     /// When money matures and disputes end.

@@ -8,6 +8,7 @@
 
 mod bounds;
 mod changes;
+mod clocks;
 mod lives;
 mod model;
 mod races;

@@ -25,6 +25,16 @@ const RENTER_ANSWERS: TimeDelta = TimeDelta::hours(2);
 /// The machine must have waited so long.
 const WAITED_MIN: u32 = 60;
 
+/// How long the other side may answer a claim of this one.
+const fn answers(by: Role) -> TimeDelta {
+    match by {
+        Role::Renter => OWNER_ANSWERS,
+        Role::Owner | Role::Operator | Role::Admin | Role::System | Role::Provider => {
+            RENTER_ANSWERS
+        }
+    }
+}
+
 pub(super) fn claim(case: &Case<'_>) -> Result<Outcome, Refusal> {
     let order = case.order;
     let from = order.start + minutes(order.terms.policy.no_show_min);
@@ -36,20 +46,17 @@ pub(super) fn claim(case: &Case<'_>) -> Result<Outcome, Refusal> {
         // Each says that the other did not come: a person must look.
         Some(_) => contest(case),
         None => {
-            let (answers, other) = match case.side() {
-                Role::Renter => (OWNER_ANSWERS, Recipient::Owner),
-                Role::Owner | Role::Operator | Role::Admin | Role::System | Role::Provider => {
-                    (RENTER_ANSWERS, Recipient::Renter)
-                }
+            let by = case.side();
+            let other = if by == Role::Renter {
+                Recipient::Owner
+            } else {
+                Recipient::Renter
             };
             Ok(Decision::of(order, "claim")
                 .with(|o| {
-                    o.claim = Some(Claim {
-                        by: case.side(),
-                        at: case.now,
-                    });
+                    o.claim = Some(Claim { by, at: case.now });
                 })
-                .plan(TimerKind::ClaimDue, case.now + answers)
+                .plan(TimerKind::ClaimDue, case.now + answers(by))
                 .tell(other, NoticeKind::NoShowClaimed)
                 .into())
         }
@@ -60,7 +67,8 @@ pub(super) fn contest(case: &Case<'_>) -> Result<Outcome, Refusal> {
     match case.order.claim {
         None => Err(Refusal::Missing("claim")),
         Some(open) if open.by == case.side() => Err(Refusal::NotYours),
-        Some(_) => dispute::open(case, case.side(), DisputeCategory::DidNotArrive),
+        // Nobody's own dispute: each side keeps the one that it may raise.
+        Some(_) => dispute::open(case, Role::System, DisputeCategory::DidNotArrive),
     }
 }
 
@@ -69,6 +77,10 @@ pub(super) fn due(case: &Case<'_>) -> Result<Outcome, Refusal> {
     let Some(claim) = case.order.claim else {
         return Ok(Outcome::Skipped);
     };
+    let due = claim.at + answers(claim.by);
+    if case.now < due {
+        return Ok(Outcome::Postponed(due));
+    }
     let terms = &case.order.terms;
     let fees = &terms.policy.fees;
     match claim.by {

@@ -14,6 +14,7 @@ use crate::{
         entry::{Account, Entry, EntryKind},
         refusal::Refusal,
         status::{Phase, Status},
+        terms::minutes,
     },
 };
 
@@ -42,16 +43,43 @@ pub(super) fn raise(
             return Err(Refusal::TooEarly(order.start));
         }
     }
-    if order.disputes.iter().any(|d| d.by == side) {
+    if matches!(
+        category,
+        DisputeCategory::Arrears | DisputeCategory::OverCap
+    ) {
+        // Paying would end the one, and the clock alone sees the other.
+        return Err(Refusal::Invalid {
+            field: "category",
+            message: "is not for a party to choose",
+        });
+    }
+    if raised_before(case, side) {
         return Err(Refusal::TooOften(1));
     }
-    let mut outcome = open(case, side, category)?;
+    Ok(in_words(open(case, side, category)?, text))
+}
+
+fn raised_before(case: &Case<'_>, side: Role) -> bool {
+    case.order.disputes.iter().any(|d| d.by == side)
+}
+
+fn in_words(mut outcome: Outcome, text: String) -> Outcome {
     if let Outcome::Applied(steps) = &mut outcome
         && let Some(last) = steps.last_mut()
     {
         last.reason = Some(text);
     }
-    Ok(outcome)
+    outcome
+}
+
+/// The renter objects once more than one may: a dispute of his, if he has not had one.
+pub(super) fn by_objection(case: &Case<'_>, text: String) -> Result<Outcome, Refusal> {
+    let by = if raised_before(case, Role::Renter) {
+        Role::System
+    } else {
+        Role::Renter
+    };
+    Ok(in_words(open(case, by, DisputeCategory::Other)?, text))
 }
 
 /// By whomever: freezes the money, suspends the timers, asks for a person.
@@ -165,29 +193,36 @@ pub(super) fn withdraw(case: &Case<'_>) -> Result<Outcome, Refusal> {
     Ok(timers_again(back, case).into())
 }
 
-/// What waited before waits again, and for a day at least.
+/// What waited before waits again: as long as it had, and for a day at least.
 fn timers_again(back: Decision, case: &Case<'_>) -> Decision {
     let soonest = case.now + BREATH;
-    match (back.order.status, back.order.phase) {
+    let order = &back.order;
+    let policy = &order.terms.policy;
+    match (order.status, order.phase) {
         (Status::Accepted, _) => {
-            let period = back.order.period;
-            answer::before_work(
-                back.slot(SlotChange::MoveTo {
-                    period,
-                    machine: None,
-                }),
-                case,
-            )
+            let period = order.period;
+            let close = (order.end + minutes(policy.no_start_close_min)).max(soonest);
+            let change = SlotChange::MoveTo {
+                period,
+                machine: None,
+            };
+            answer::before_work(back.slot(change), case).plan(TimerKind::J7Close, close)
         }
         (Status::PendingSettlement, Some(Phase::AwaitingBill)) => {
             back.plan(TimerKind::J10, soonest)
         }
         (Status::PendingSettlement, Some(Phase::BillProposed)) => {
-            back.plan(TimerKind::J11, soonest)
+            let silence = minutes(policy.auto_confirm_min);
+            let due = order.bill.map_or(soonest, |bill| bill.at + silence);
+            back.plan(TimerKind::J11, due.max(soonest))
         }
-        (Status::PendingSettlement, Some(Phase::BalanceDue)) => back.plan(TimerKind::J12, soonest),
+        (Status::PendingSettlement, Some(Phase::BalanceDue)) => {
+            let due = order.balance_due_at.unwrap_or(soonest).max(soonest);
+            back.with(|o| o.balance_due_at = Some(due))
+                .plan(TimerKind::J12, due)
+        }
         (Status::Completed, _) => {
-            let maturity = back.order.maturity().unwrap_or(soonest);
+            let maturity = order.maturity().unwrap_or(soonest);
             back.plan(TimerKind::J13, maturity.max(soonest))
         }
         (

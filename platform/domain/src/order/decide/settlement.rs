@@ -103,7 +103,7 @@ pub(super) fn object(case: &Case<'_>, text: &str) -> Result<Outcome, Refusal> {
     proposed(case)?;
     let text = said(text, "text")?;
     if case.order.objections >= OBJECTIONS {
-        return dispute::open(case, Role::Renter, DisputeCategory::Other);
+        return dispute::by_objection(case, text);
     }
     let due = case.now + minutes(case.order.terms.policy.bill_due_min);
     Ok(Decision::of(case.order, "T19b")
@@ -172,10 +172,12 @@ pub(super) fn by_silence(case: &Case<'_>) -> Result<Outcome, Refusal> {
 fn confirmed(case: &Case<'_>, bill: ProposedBill) -> Result<Outcome, Refusal> {
     let order = case.order;
     let owed = bill.sum.total_fen.minus(order.funds.rent_escrow)?.or_zero();
+    let due = case.now + minutes(order.terms.policy.balance_due_min);
     let decision = Decision::of(order, "T20")
         .with(|o| {
             o.bill = Some(bill);
             o.balance_fen = owed;
+            o.balance_due_at = Some(due);
             o.phase = Some(Phase::BalanceDue);
         })
         .clear(&[TimerKind::J11Remind, TimerKind::J11]);
@@ -183,7 +185,6 @@ fn confirmed(case: &Case<'_>, bill: ProposedBill) -> Result<Outcome, Refusal> {
         let next = settle(&case.after(&decision.order))?;
         return Ok(chain(decision.clone(), next));
     }
-    let due = case.now + minutes(order.terms.policy.balance_due_min);
     Ok(decision
         .plan(TimerKind::J12Remind, case.now + TimeDelta::hours(24))
         .plan(TimerKind::J12, due)
@@ -270,6 +271,9 @@ pub(super) fn take_arrears(case: &Case<'_>) -> Result<Outcome, Refusal> {
     let Ok(owed) = owes(case) else {
         return Ok(Outcome::Skipped);
     };
+    if let Some(due) = case.order.balance_due_at.filter(|due| case.now < *due) {
+        return Ok(Outcome::Postponed(due));
+    }
     let taken = owed.min(for_arrears(case)?);
     let decision = from_deposit(Decision::of(case.order, "J12"), taken)?;
     let then = case.after(&decision.order);
