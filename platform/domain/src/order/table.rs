@@ -195,7 +195,7 @@ const fn row(
     }
 }
 
-/// The table.
+/// The table. Where staff stands beside the renter it acts for him by a recorded call.
 pub const TABLE: &[Row] = &[
     row(
         "T02",
@@ -223,9 +223,15 @@ pub const TABLE: &[Row] = &[
         Kind::Cancel,
         &[PendingAcceptance],
         &[Cancelled],
-        &[Renter],
+        &[Renter, Admin],
     ),
-    row("T09", Kind::Cancel, &[Accepted], &[Cancelled], &[Renter]),
+    row(
+        "T09",
+        Kind::Cancel,
+        &[Accepted],
+        &[Cancelled],
+        &[Renter, Admin],
+    ),
     row(
         "T05",
         Kind::Accept,
@@ -274,7 +280,7 @@ pub const TABLE: &[Row] = &[
         Kind::Propose,
         &[PendingAcceptance, Accepted, InWork],
         &[],
-        &[Renter, Owner],
+        &[Renter, Owner, Admin],
     ),
     row(
         "T11 T17 T18",
@@ -305,14 +311,14 @@ pub const TABLE: &[Row] = &[
         Kind::ClaimNoShow,
         &[Accepted],
         &[Disputed],
-        &[Renter, Owner],
+        &[Renter, Owner, Admin],
     ),
     row(
         "T13 T14",
         Kind::ContestClaim,
         &[Accepted],
         &[Disputed],
-        &[Renter, Owner],
+        &[Renter, Owner, Admin],
     ),
     row(
         "T13 T14",
@@ -354,23 +360,29 @@ pub const TABLE: &[Row] = &[
         Kind::UndoFinish,
         &[PendingSettlement],
         &[InWork],
-        &[Owner, Renter],
+        &[Owner, Renter, Admin],
     ),
     row(
         "pause",
         Kind::Pause,
         &[InWork],
         &[],
-        &[Owner, Operator, Renter],
+        &[Owner, Operator, Renter, Admin],
     ),
     row(
         "resume",
         Kind::Resume,
         &[InWork],
         &[],
-        &[Owner, Operator, Renter],
+        &[Owner, Operator, Renter, Admin],
     ),
-    row("return", Kind::RequestReturn, &[InWork], &[], &[Renter]),
+    row(
+        "return",
+        Kind::RequestReturn,
+        &[InWork],
+        &[],
+        &[Renter, Admin],
+    ),
     row(
         "T19",
         Kind::ProposeBill,
@@ -383,14 +395,14 @@ pub const TABLE: &[Row] = &[
         Kind::ObjectBill,
         &[PendingSettlement],
         &[Disputed],
-        &[Renter],
+        &[Renter, Admin],
     ),
     row(
         "T20",
         Kind::ConfirmBill,
         &[PendingSettlement],
         &[],
-        &[Renter],
+        &[Renter, Admin],
     ),
     row(
         "T20",
@@ -418,7 +430,7 @@ pub const TABLE: &[Row] = &[
         Kind::BalanceFromDeposit,
         &[PendingSettlement],
         &[],
-        &[Renter],
+        &[Renter, Admin],
     ),
     row(
         "J12",
@@ -432,7 +444,7 @@ pub const TABLE: &[Row] = &[
         Kind::Dispute,
         &[Accepted, InWork, PendingSettlement, Completed],
         &[Disputed],
-        &[Renter, Owner],
+        &[Renter, Owner, Admin],
     ),
     row(
         "T24",
@@ -447,9 +459,15 @@ pub const TABLE: &[Row] = &[
         Kind::AcceptRuling,
         &[Disputed],
         &[Completed],
-        &[Renter, Owner],
+        &[Renter, Owner, Admin],
     ),
-    row("T25", Kind::Appeal, &[Disputed], &[], &[Renter, Owner]),
+    row(
+        "T25",
+        Kind::Appeal,
+        &[Disputed],
+        &[],
+        &[Renter, Owner, Admin],
+    ),
     row("T25", Kind::RulingDue, &[Disputed], &[Completed], &[System]),
     row("T26", Kind::Void, &[Disputed], &[Cancelled], &[Admin]),
     row(

@@ -13,5 +13,6 @@ mod lives;
 mod model;
 mod races;
 mod rulings;
+mod staff;
 mod stage;
 mod start;

@@ -158,6 +158,7 @@ pub(super) fn answer(case: &Case<'_>, id: ProposalId, agree: bool) -> Result<Out
         return Err(Refusal::ProposalGone);
     };
     let no_fault = matches!(proposal.proposed, Proposed::NoFault(_));
+    // Staff may stand in for whoever does not answer, but only to end it without fault.
     if proposal.by == case.side() || (case.side() == Role::Admin && !no_fault) {
         return Err(Refusal::NotYours);
     }

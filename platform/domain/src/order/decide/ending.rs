@@ -8,7 +8,6 @@ use crate::{
     money::{Fen, Overflow},
     order::{
         Order,
-        actor::Role,
         decision::{Decision, Outcome},
         effect::{Effect, NoticeKind, Recipient, SlotChange, TimerKind},
         entry::{Account, Entry, EntryKind},
@@ -100,12 +99,6 @@ pub fn owner_penalty(order: &Order, now: DateTime<Utc>) -> Result<Fen, Overflow>
 }
 
 pub(super) fn cancel(case: &Case<'_>, shown: Option<Fen>) -> Result<Outcome, Refusal> {
-    let reason = match case.actor.role {
-        Role::Admin => CancelReason::Admin,
-        Role::Renter | Role::Owner | Role::Operator | Role::System | Role::Provider => {
-            CancelReason::Renter
-        }
-    };
     let decision = match case.order.status {
         Status::PendingPayment => Decision::of(case.order, "T04").also(Effect::CloseAtProvider),
         Status::PendingAcceptance => refund_all(Decision::of(case.order, "T08"))?
@@ -125,7 +118,7 @@ pub(super) fn cancel(case: &Case<'_>, shown: Option<Fen>) -> Result<Outcome, Ref
         | Status::TimedOut
         | Status::Disputed) => return Err(Refusal::IllegalTransition(status)),
     };
-    Ok(cancelled(decision, reason, case.now).into())
+    Ok(cancelled(decision, CancelReason::Renter, case.now).into())
 }
 
 pub(super) fn owner_cancel(case: &Case<'_>, reason: &str, shown: Fen) -> Result<Outcome, Refusal> {

@@ -10,6 +10,7 @@ mod payment;
 mod reminder;
 mod ruling;
 mod settlement;
+mod side;
 mod start;
 mod verdict;
 mod work;
@@ -34,6 +35,7 @@ pub use ending::{owner_penalty, renter_fee};
 struct Case<'a> {
     order: &'a Order,
     actor: &'a Actor,
+    side: Role,
     facts: &'a Facts,
     now: DateTime<Utc>,
 }
@@ -44,19 +46,15 @@ impl<'a> Case<'a> {
         Self {
             order,
             actor: self.actor,
+            side: self.side,
             facts: self.facts,
             now: self.now,
         }
     }
 
-    /// Of which side the actor is.
-    fn side(&self) -> Role {
-        match self.actor.role {
-            Role::Operator => Role::Owner,
-            role @ (Role::Renter | Role::Owner | Role::Admin | Role::System | Role::Provider) => {
-                role
-            }
-        }
+    /// Of which side the actor is: staff may stand in for the renter.
+    const fn side(&self) -> Role {
+        self.side
     }
 }
 
@@ -73,7 +71,8 @@ pub fn decide(
     now: DateTime<Utc>,
 ) -> Result<Outcome, Refusal> {
     actor.check(order)?;
-    if already(order, command, actor.role) {
+    let side = side::of(order, command, actor)?;
+    if already(order, command, side) {
         return Ok(Outcome::AlreadyApplied);
     }
     let sealed = order.sealed_at.is_some();
@@ -83,11 +82,12 @@ pub fn decide(
     let case = Case {
         order,
         actor,
+        side,
         facts,
         now,
     };
     let mut outcome = apply(&case, command)?;
-    if let (Outcome::Applied(steps), Role::Renter) = (&mut outcome, actor.role) {
+    if let (Outcome::Applied(steps), Role::Renter) = (&mut outcome, side) {
         for step in steps {
             step.order.renter_acted_at = Some(now);
         }

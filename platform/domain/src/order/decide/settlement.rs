@@ -126,6 +126,12 @@ pub(super) fn confirm(case: &Case<'_>, version: u32) -> Result<Outcome, Refusal>
     if case.facts.bill_in_review {
         return Err(Refusal::StillOpen("review"));
     }
+    let cap = CAP.of_rounded_half_up(case.order.terms.estimate_fen)?;
+    let own_word = !bill.sum.damage_fen.is_zero() || bill.sum.total_fen > cap;
+    if own_word && case.actor.role == Role::Admin {
+        // Not by a call: this needs the renter's own hand.
+        return Err(Refusal::NotYours);
+    }
     confirmed(
         case,
         ProposedBill {

@@ -56,8 +56,9 @@ pub(super) fn finish(
     let latest = order.end + LATEST;
     let acted = acted_at.filter(|at| started <= *at && *at <= case.now && case.now <= latest);
     let acted = acted.unwrap_or(case.now);
+    let staff = case.side() == Role::Admin;
     let reason = match reason {
-        None if acted < started + SOON => return Err(Refusal::Missing("reason")),
+        None if staff || acted < started + SOON => return Err(Refusal::Missing("reason")),
         None => None,
         Some(text) => Some(said(text, "reason")?),
     };
