@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sqlx::{PgConnection, PgPool};
+use uuid::Uuid;
 
 use super::DbError;
 
@@ -113,8 +114,9 @@ pub async fn at_places(
     Ok(rows.into_iter().collect())
 }
 
-/// The bytes of all frames of a good signature that are kept at these places: stored, in quarantine,
-/// or as contradictions. A place comes as often as frames are kept there.
+/// The bytes of frames of a good signature that are kept at these places: stored, in quarantine, or as
+/// contradictions. A place comes as often as frames are kept there, at most 16 times: who signs more for
+/// one place is found out, and must not make the look at his neighbours ever dearer.
 ///
 /// Errors: the database.
 pub async fn kept_at_places(
@@ -131,20 +133,25 @@ pub async fn kept_at_places(
              union all
              select frame from contradictions
              where device = u.d and epoch = u.e and seq = u.s and frame is not null
+             limit 16
          ) f";
     bytes_at(tx, sql, places).await
 }
 
-/// The bytes of those of these frames that are in quarantine with a good signature.
+/// The bytes of frames of a good signature that are in quarantine at these places, at most 16 of each.
 ///
 /// Errors: the database.
 pub async fn quarantined_at_places(
     tx: &mut PgConnection,
     places: &[Place],
 ) -> Result<Vec<(Place, Vec<u8>)>, DbError> {
-    let sql = "select q.device, q.epoch, q.seq, q.payload
+    let sql = "select u.d, u.e, u.s, q.payload
          from unnest($1::integer[], $2::bigint[], $3::bigint[]) as u (d, e, s)
-         join quarantine q on q.device = u.d and q.epoch = u.e and q.seq = u.s and q.digest is not null";
+         cross join lateral (
+             select payload from quarantine
+             where device = u.d and epoch = u.e and seq = u.s and digest is not null
+             limit 16
+         ) q";
     bytes_at(tx, sql, places).await
 }
 
@@ -253,25 +260,34 @@ pub async fn insert_contradictions(
     found: &[NewContradiction],
     now: DateTime<Utc>,
 ) -> Result<u64, DbError> {
-    let mut new = 0;
-    for one in found {
-        let done = sqlx::query(
-            "insert into contradictions (id, device, epoch, seq, kind, digest, frame, found_at)
-             values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict on constraint contradictions_once do nothing",
-        )
-        .bind(crate::ids::new_id(now))
-        .bind(device_bits(one.place.device))
-        .bind(bits(one.place.epoch))
-        .bind(bits(one.place.seq))
-        .bind(one.kind)
-        .bind(&one.digest[..])
-        .bind(one.frame.as_deref())
-        .bind(now)
-        .execute(&mut *tx)
-        .await?;
-        new += done.rows_affected();
+    if found.is_empty() {
+        return Ok(0);
     }
-    Ok(new)
+    let ids: Vec<Uuid> = found.iter().map(|_| crate::ids::new_id(now)).collect();
+    let devices: Vec<i32> = found.iter().map(|c| device_bits(c.place.device)).collect();
+    let epochs: Vec<i64> = found.iter().map(|c| bits(c.place.epoch)).collect();
+    let seqs: Vec<i64> = found.iter().map(|c| bits(c.place.seq)).collect();
+    let kinds: Vec<&str> = found.iter().map(|c| c.kind).collect();
+    let digests: Vec<&[u8]> = found.iter().map(|c| &c.digest[..]).collect();
+    let frames: Vec<Option<&[u8]>> = found.iter().map(|c| c.frame.as_deref()).collect();
+    let done = sqlx::query(
+        "insert into contradictions (id, device, epoch, seq, kind, digest, frame, found_at)
+         select i, d, e, s, k, g, f, $8
+         from unnest($1::uuid[], $2::integer[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[])
+              as u (i, d, e, s, k, g, f)
+         on conflict on constraint contradictions_once do nothing",
+    )
+    .bind(&ids)
+    .bind(&devices)
+    .bind(&epochs)
+    .bind(&seqs)
+    .bind(&kinds)
+    .bind(&digests)
+    .bind(&frames)
+    .bind(now)
+    .execute(tx)
+    .await?;
+    Ok(done.rows_affected())
 }
 
 /// Frames of a device that touch a window, in order of time: also the one that began before it.

@@ -1,5 +1,7 @@
 //! Frames that are kept but are no track, each device within its share. Never says what is a track.
 
+use std::collections::{HashMap, HashSet};
+
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
@@ -26,7 +28,8 @@ pub struct NewQuarantine {
     pub link: Option<(Place, [u8; 16])>,
 }
 
-/// Keeps payloads, each within its device's share; tells for each whether it is kept (now or before).
+/// Keeps payloads, each within its device's share, in their order; tells for each whether it is kept
+/// (now or before).
 ///
 /// Errors: the database.
 pub async fn insert(
@@ -34,91 +37,152 @@ pub async fn insert(
     new: &[NewQuarantine],
     now: DateTime<Utc>,
 ) -> Result<Vec<bool>, DbError> {
-    let mut order: Vec<usize> = (0..new.len()).collect();
-    // One order of locks in every process: no deadlocks.
-    order.sort_by_key(|i| new.get(*i).map(|q| (q.device, q.payload_digest)));
-    let mut kept = vec![false; new.len()];
-    let mut share: Option<Share> = None;
-    for i in order {
-        let (Some(one), Some(slot)) = (new.get(i), kept.get_mut(i)) else {
-            continue;
-        };
-        let mut of_device = match share.take() {
-            Some(share) if share.device == one.device => share,
-            Some(_) | None => Share::lock(tx, one.device).await?,
-        };
-        *slot = of_device.take_in(tx, one, now).await?;
-        share = Some(of_device);
+    // The locks come first: whoever keeps the same payload at the same time waits and finds it.
+    let mut shares = lock_shares(tx, new).await?;
+    let mut known = known(tx, new).await?;
+    let mut fresh = Vec::new();
+    let mut kept = Vec::with_capacity(new.len());
+    for one in new {
+        let place = (one.device, one.payload_digest);
+        let takes = known.contains(&place)
+            || shares
+                .get_mut(&one.device)
+                .is_some_and(|share| share.takes(one));
+        if takes && known.insert(place) {
+            fresh.push(one);
+        }
+        kept.push(takes);
+    }
+    if !fresh.is_empty() {
+        insert_rows(tx, &fresh, now).await?;
+        write_shares(tx, &shares).await?;
     }
     Ok(kept)
 }
 
-/// A device's share, locked: whoever keeps the same payload at the same time waits and finds it.
+/// What a device has in quarantine.
 struct Share {
-    device: u32,
     frames: i64,
     bytes: i64,
 }
 
 impl Share {
-    async fn lock(tx: &mut PgConnection, device: u32) -> Result<Self, DbError> {
-        let row = sqlx::query!(
-            "insert into quarantine_shares as s (device, frames, bytes) values ($1, 0, 0)
-             on conflict (device) do update set frames = s.frames returning frames, bytes",
-            device.cast_signed(),
-        )
-        .fetch_one(tx)
-        .await?;
-        Ok(Self {
-            device,
-            frames: row.frames,
-            bytes: row.bytes,
-        })
-    }
-
-    /// Whether the payload is kept now.
-    async fn take_in(
-        &mut self,
-        tx: &mut PgConnection,
-        one: &NewQuarantine,
-        now: DateTime<Utc>,
-    ) -> Result<bool, DbError> {
-        let known = sqlx::query_scalar!(
-            r#"select exists (select 1 from quarantine where device = $1 and payload_digest = $2) as "known!""#,
-            self.device.cast_signed(),
-            &one.payload_digest[..],
-        )
-        .fetch_one(&mut *tx)
-        .await?;
+    /// Whether there is room for a payload; it is taken up then.
+    fn takes(&mut self, one: &NewQuarantine) -> bool {
         let bytes = i64::try_from(one.payload.len()).unwrap_or(i64::MAX);
-        let full = self.frames >= MAX_FRAMES || self.bytes.saturating_add(bytes) > MAX_BYTES;
-        if known || full {
-            return Ok(known);
+        let fits = self.frames < MAX_FRAMES && self.bytes.saturating_add(bytes) <= MAX_BYTES;
+        if fits {
+            self.frames += 1;
+            self.bytes += bytes;
         }
-        let place = one.link.map(|(place, _)| place);
-        sqlx::query!(
-            "with share as (
-                 update quarantine_shares set frames = frames + 1, bytes = bytes + $10 where device = $2
-             )
-             insert into quarantine (id, device, reason, payload, payload_digest, epoch, seq, digest, received_at)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-            crate::ids::new_id(now),
-            self.device.cast_signed(),
-            one.reason,
-            &one.payload[..],
-            &one.payload_digest[..],
-            place.map(|p| p.epoch.cast_signed()),
-            place.map(|p| p.seq.cast_signed()),
-            one.link.map(|(_, digest)| digest.to_vec()),
-            now,
-            bytes,
-        )
-        .execute(&mut *tx)
-        .await?;
-        self.frames += 1;
-        self.bytes += bytes;
-        Ok(true)
+        fits
     }
+}
+
+async fn lock_shares(
+    tx: &mut PgConnection,
+    new: &[NewQuarantine],
+) -> Result<HashMap<u32, Share>, DbError> {
+    // One order of locks in every process: no deadlocks.
+    let mut devices: Vec<i32> = new.iter().map(|one| one.device.cast_signed()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    let rows = sqlx::query!(
+        "insert into quarantine_shares as s (device, frames, bytes)
+         select d, 0, 0 from unnest($1::integer[]) as u (d)
+         on conflict (device) do update set frames = s.frames returning device, frames, bytes",
+        &devices,
+    )
+    .fetch_all(tx)
+    .await?;
+    let share = |frames, bytes| Share { frames, bytes };
+    Ok(rows
+        .into_iter()
+        .map(|row| (row.device.cast_unsigned(), share(row.frames, row.bytes)))
+        .collect())
+}
+
+async fn write_shares(tx: &mut PgConnection, shares: &HashMap<u32, Share>) -> Result<(), DbError> {
+    let devices: Vec<i32> = shares.keys().map(|device| device.cast_signed()).collect();
+    let frames: Vec<i64> = shares.values().map(|share| share.frames).collect();
+    let bytes: Vec<i64> = shares.values().map(|share| share.bytes).collect();
+    sqlx::query!(
+        "update quarantine_shares s set frames = u.f, bytes = u.b
+         from unnest($1::integer[], $2::bigint[], $3::bigint[]) as u (d, f, b) where s.device = u.d",
+        &devices,
+        &frames,
+        &bytes,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Those of these payloads that are kept already, by device and digest.
+async fn known(
+    tx: &mut PgConnection,
+    new: &[NewQuarantine],
+) -> Result<HashSet<(u32, [u8; 16])>, DbError> {
+    let devices: Vec<i32> = new.iter().map(|one| one.device.cast_signed()).collect();
+    let digests: Vec<Vec<u8>> = new.iter().map(|one| one.payload_digest.to_vec()).collect();
+    let rows = sqlx::query!(
+        "select q.device, q.payload_digest from quarantine q
+         join unnest($1::integer[], $2::bytea[]) as u (d, p) on q.device = u.d and q.payload_digest = u.p",
+        &devices,
+        &digests,
+    )
+    .fetch_all(tx)
+    .await?;
+    // The column is as long as a digest: the schema sees to it.
+    let place =
+        |device: i32, digest: Vec<u8>| Some((device.cast_unsigned(), digest.try_into().ok()?));
+    Ok(rows
+        .into_iter()
+        .filter_map(|row| place(row.device, row.payload_digest))
+        .collect())
+}
+
+async fn insert_rows(
+    tx: &mut PgConnection,
+    fresh: &[&NewQuarantine],
+    now: DateTime<Utc>,
+) -> Result<(), DbError> {
+    let place = |one: &&NewQuarantine| one.link.map(|(place, _)| place);
+    let ids: Vec<Uuid> = fresh.iter().map(|_| crate::ids::new_id(now)).collect();
+    let devices: Vec<i32> = fresh.iter().map(|one| one.device.cast_signed()).collect();
+    let reasons: Vec<&str> = fresh.iter().map(|one| one.reason).collect();
+    let payloads: Vec<&[u8]> = fresh.iter().map(|one| &one.payload[..]).collect();
+    let names: Vec<&[u8]> = fresh.iter().map(|one| &one.payload_digest[..]).collect();
+    let epochs: Vec<Option<i64>> = fresh
+        .iter()
+        .map(|one| place(one).map(|p| p.epoch.cast_signed()))
+        .collect();
+    let seqs: Vec<Option<i64>> = fresh
+        .iter()
+        .map(|one| place(one).map(|p| p.seq.cast_signed()))
+        .collect();
+    let digests: Vec<Option<&[u8]>> = fresh
+        .iter()
+        .map(|one| one.link.as_ref().map(|(_, digest)| &digest[..]))
+        .collect();
+    sqlx::query(
+        "insert into quarantine (id, device, reason, payload, payload_digest, epoch, seq, digest, received_at)
+         select i, d, r, p, n, e, s, g, $9
+         from unnest($1::uuid[], $2::integer[], $3::text[], $4::bytea[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bytea[])
+              as u (i, d, r, p, n, e, s, g)",
+    )
+    .bind(&ids)
+    .bind(&devices)
+    .bind(&reasons)
+    .bind(&payloads)
+    .bind(&names)
+    .bind(&epochs)
+    .bind(&seqs)
+    .bind(&digests)
+    .bind(now)
+    .execute(tx)
+    .await?;
+    Ok(())
 }
 
 /// Lets go of payloads older than `before` and gives their shares back.

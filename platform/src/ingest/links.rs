@@ -2,7 +2,8 @@
 //!
 //! Every frame of a good signature that is kept is a link, wherever it is kept: stored, in quarantine,
 //! or as a contradiction. Each is judged against each that is kept beside it, by whichever of the two
-//! lands last, so that the order of arrival means nothing. A break is told at the later sequence.
+//! lands last, so that the order of arrival means nothing. A break is told at the later sequence. Of
+//! places with more than 16 frames only so many are held against their neighbours.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

@@ -178,3 +178,37 @@ async fn two_processes_at_once_find_each_break_once() {
     assert_eq!(first.settled.len() + second.settled.len(), 2 * sent.len());
     assert_eq!(found(&rig).await, wanted);
 }
+
+#[tokio::test]
+async fn who_signs_hundreds_of_frames_for_one_place_holds_up_nobody() {
+    let (good, twins) = (Signer::new(1), Signer::new(2));
+    let rig = Rig::new(&[&good, &twins]).await;
+    let mut sent = Vec::new();
+    for number in 0..400_i64 {
+        // Sound and dated ahead, at two places side by side.
+        let day = if number % 4 < 2 {
+            86_400_000
+        } else {
+            -86_400_000
+        };
+        let seq = 2 + u64::try_from(number % 2).unwrap();
+        let at_ms = rig.now_ms() + day + number;
+        sent.push(twins.sends(&twins.frame(EPOCH, seq, Digest([7; 16]), at_ms)));
+    }
+    let chain = good.chain(EPOCH, 400, rig.now_ms() - 86_400_000);
+    sent.extend(chain.iter().map(|frame| good.sends(frame)));
+    for part in sent.chunks(80) {
+        assert_eq!(rig.deliver(part).await.settled.len(), part.len());
+    }
+    let of = |device: i32| move |row: &&(i32, i64, i64, Vec<u8>)| row.0 == device;
+    let stored = rig.stored().await;
+    assert_eq!(stored.iter().filter(of(1)).count(), 400);
+    assert_eq!(stored.iter().filter(of(2)).count(), 2);
+    assert_eq!(rig.quarantined().await.len(), 200);
+    // Every sound twin is kept whole; what it says of its neighbours is held against some of them.
+    let whole =
+        "select count(*) from contradictions where kind = 'other_bytes' and frame is not null";
+    assert_eq!(rig.count(whole).await, 198);
+    let breaks = "select count(*) from contradictions where kind = 'broken_link'";
+    assert!(rig.count(breaks).await > 0);
+}
