@@ -1,9 +1,11 @@
 //! `furrow demo`: a private PostgreSQL, the whole platform and machines with the real agent, on one host without configuration. Never used in production and never leaves a process behind.
 
 mod agent;
+pub mod county;
 mod fleet;
 mod job;
 mod outcome;
+mod people;
 mod progress;
 mod track;
 mod wire;
@@ -79,6 +81,9 @@ pub async fn run(args: &DemoArgs, settings: &Settings) -> anyhow::Result<()> {
 
     let pool = db::pool(&settings.database)?;
     db::migrate(&pool).await.context("migrations")?;
+    county::seed(&pool, &settings.data_dir, SystemClock.now())
+        .await
+        .context("the county")?;
     pool.close().await;
     let platform = Platform::start(&settings, Some(telemetry::metrics()?)).await?;
     let worked = tokio::select! {
@@ -116,6 +121,7 @@ async fn stay(platform: Platform) -> anyhow::Result<()> {
     if let Some(mqtt) = platform.mqtt_addr {
         say(&format!("  machines    mqtt://{mqtt}"));
     }
+    say(&county::sign_ins());
     platform.run_until(told_to_stop()).await
 }
 

@@ -8,6 +8,7 @@
 mod access;
 mod accounts;
 mod commands;
+mod county;
 mod devices;
 mod facts;
 mod gate;
