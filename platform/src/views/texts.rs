@@ -15,6 +15,16 @@ const TEXTS: &[(&str, &str, &str)] = &[
         "Payment for order {no} has come; the owner is asked.",
     ),
     (
+        "payment_returned",
+        "订单 {no} 收到一笔逾期或重复的付款，将原路退回。",
+        "A late or second payment for order {no} came and goes back.",
+    ),
+    (
+        "order_booked",
+        "新订单 {no} 已付款并自动接单，请准备农机和配件。",
+        "New order {no} is paid and taken: prepare machine and parts.",
+    ),
+    (
         "order_requested",
         "新订单 {no}，请在期限内接单或拒绝。",
         "New order {no}: accept or reject it before the deadline.",

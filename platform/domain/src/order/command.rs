@@ -109,6 +109,17 @@ pub struct RulingAmounts {
     pub refund_fen: Fen,
 }
 
+/// How one side would share what is held; our share of the rent follows from the order's terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shares {
+    /// Rent to the owner, before our share; after completion the owner's part without it.
+    pub rent_fen: Fen,
+    /// Damage to the owner, from the deposit.
+    pub damage_fen: Fen,
+    /// Back to the renter.
+    pub refund_fen: Fen,
+}
+
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
@@ -245,6 +256,16 @@ pub enum Command {
     },
     /// T24.
     Withdraw,
+    /// Offer the other side to end the dispute so.
+    Offer {
+        /// How.
+        shares: Shares,
+    },
+    /// T25, T26: take the other side's offer.
+    AcceptOffer {
+        /// The offer that was seen.
+        shares: Shares,
+    },
     /// T25.
     Rule {
         /// What it gives.
@@ -283,6 +304,11 @@ pub enum Command {
         amount_fen: Fen,
         /// Why.
         reason: String,
+    },
+    /// T28: a verified payment that nobody waits for.
+    LatePayment {
+        /// What was paid.
+        amount_fen: Fen,
     },
     /// J13.
     Seal,

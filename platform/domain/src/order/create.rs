@@ -182,6 +182,7 @@ fn order(booking: Booking, now: DateTime<Utc>) -> Order {
         balance_fen: Fen::ZERO,
         balance_due_at: None,
         disputes: vec![],
+        offer: None,
         ruling: None,
         ruled_at: None,
     }

@@ -103,6 +103,10 @@ pub enum NoticeKind {
     PayCountdown,
     /// Payment received.
     PaymentReceived,
+    /// A payment came too late, or twice, and goes back.
+    PaymentReturned,
+    /// A new order is paid and taken by itself: prepare machine and parts.
+    OrderBooked,
     /// A new order waits for the answer.
     OrderRequested,
     /// Accepted.

@@ -20,6 +20,8 @@ pub enum Account {
     RefundPayable,
     /// What a dispute holds.
     DisputeHold,
+    /// Came without being awaited; on its way back.
+    Suspense,
     /// The owner's, until it matures.
     OwnerPending,
     /// The owner's, free.
@@ -49,6 +51,8 @@ pub enum EntryKind {
     E1,
     /// Balance paid.
     E1b,
+    /// Came late, or twice: goes back.
+    E2,
     /// Deposit frozen.
     E3,
     /// Full refund.
@@ -159,8 +163,11 @@ impl Funds {
     ///
     /// # Errors
     ///
-    /// [`Overflow`], also where an account would fall below zero.
+    /// [`Overflow`], also where an account would fall below zero or a leg is not above it.
     pub fn book(&mut self, entry: &Entry) -> Result<(), Overflow> {
+        if entry.imbalance() != 0 || entry.legs.iter().any(|leg| leg.amount_fen <= Fen::ZERO) {
+            return Err(Overflow);
+        }
         for leg in &entry.legs {
             let account = match leg.account {
                 Account::RentEscrow => &mut self.rent_escrow,
@@ -171,6 +178,7 @@ impl Funds {
                 Account::OwnerPending => &mut self.owner_pending,
                 Account::Commission => &mut self.commission,
                 Account::Psp
+                | Account::Suspense
                 | Account::OwnerAvailable
                 | Account::OwnerDues
                 | Account::RenterCredit => {

@@ -8,6 +8,7 @@ pub mod decision;
 pub mod effect;
 pub mod entry;
 pub mod facts;
+pub mod payable;
 pub mod refusal;
 pub mod status;
 pub mod table;
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use self::{
     actor::Role,
-    command::{BillSum, DisputeCategory, Proposed, RulingAmounts},
+    command::{BillSum, DisputeCategory, Proposed, RulingAmounts, Shares},
     entry::Funds,
     status::{CancelReason, Phase, Status, TimeoutKind},
     terms::Terms,
@@ -136,6 +137,17 @@ pub struct Dispute {
     pub at: DateTime<Utc>,
     /// It is over: withdrawn or decided.
     pub closed_at: Option<DateTime<Utc>>,
+}
+
+/// How one side would share what is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Whose.
+    pub by: Role,
+    /// What.
+    pub shares: Shares,
+    /// When.
+    pub at: DateTime<Utc>,
 }
 
 /// A ruling that waits for its day.
@@ -260,6 +272,9 @@ pub struct Order {
     pub balance_due_at: Option<DateTime<Utc>>,
     /// All that were ever open.
     pub disputes: Vec<Dispute>,
+    /// What one side offers in place of a ruling.
+    #[serde(default)]
+    pub offer: Option<Offer>,
     /// What waits for its day.
     pub ruling: Option<Ruling>,
     /// A ruling took effect: its word was the last.

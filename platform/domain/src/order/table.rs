@@ -89,6 +89,10 @@ pub enum Kind {
     /// See [`Command`].
     Withdraw,
     /// See [`Command`].
+    Offer,
+    /// See [`Command`].
+    AcceptOffer,
+    /// See [`Command`].
     Rule,
     /// See [`Command`].
     AcceptRuling,
@@ -102,6 +106,8 @@ pub enum Kind {
     ForceCancel,
     /// See [`Command`].
     WaiveFee,
+    /// See [`Command`].
+    LatePayment,
     /// See [`Command`].
     Seal,
     /// See [`Command`].
@@ -151,6 +157,8 @@ impl Command {
             Self::TakeArrears => Kind::TakeArrears,
             Self::Dispute { .. } => Kind::Dispute,
             Self::Withdraw => Kind::Withdraw,
+            Self::Offer { .. } => Kind::Offer,
+            Self::AcceptOffer { .. } => Kind::AcceptOffer,
             Self::Rule { .. } => Kind::Rule,
             Self::AcceptRuling => Kind::AcceptRuling,
             Self::Appeal => Kind::Appeal,
@@ -158,6 +166,7 @@ impl Command {
             Self::Void { .. } => Kind::Void,
             Self::ForceCancel { .. } => Kind::ForceCancel,
             Self::WaiveFee { .. } => Kind::WaiveFee,
+            Self::LatePayment { .. } => Kind::LatePayment,
             Self::Seal => Kind::Seal,
             Self::Remind(_) => Kind::Remind,
         }
@@ -453,6 +462,20 @@ pub const TABLE: &[Row] = &[
         &[Accepted, PendingSettlement, Completed],
         &[Renter, Owner, Admin],
     ),
+    row(
+        "offer",
+        Kind::Offer,
+        &[Disputed],
+        &[],
+        &[Renter, Owner, Admin],
+    ),
+    row(
+        "T25 T26",
+        Kind::AcceptOffer,
+        &[Disputed],
+        &[Completed, Cancelled],
+        &[Renter, Owner, Admin],
+    ),
     row("T25", Kind::Rule, &[Disputed], &[Completed], &[Admin]),
     row(
         "T25",
@@ -477,6 +500,7 @@ pub const TABLE: &[Row] = &[
         &[Cancelled],
         &[Admin],
     ),
+    row("T28", Kind::LatePayment, &Status::ALL, &[], &[Provider]),
     row("T31", Kind::WaiveFee, &[Cancelled, TimedOut], &[], &[Admin]),
     row(
         "J13",

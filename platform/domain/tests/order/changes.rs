@@ -192,6 +192,6 @@ fn who_accepts_by_itself_is_told_that_it_is_paid() {
     assert_eq!(stage.order.status, Status::Accepted);
     let told = stage.done.iter().flat_map(|step| &step.effects);
     let owners = told.filter(|e| matches!(e, Effect::Notice(Recipient::Owner, _)));
-    let expected = Effect::Notice(Recipient::Owner, NoticeKind::PaymentReceived);
+    let expected = Effect::Notice(Recipient::Owner, NoticeKind::OrderBooked);
     assert_eq!(owners.collect::<Vec<_>>(), [&expected]);
 }

@@ -11,6 +11,7 @@ mod changes;
 mod clocks;
 mod lives;
 mod model;
+mod offers;
 mod races;
 mod rulings;
 mod staff;

@@ -8,7 +8,7 @@ use furrow_domain::{
     order::{
         Order,
         actor::{Actor, Role},
-        command::{BillSum, Command, DisputeCategory, Proposed, RulingAmounts},
+        command::{BillSum, Command, DisputeCategory, Proposed, RulingAmounts, Shares},
         create::{Booking, create},
         decide,
         decision::{Decision, Outcome},
@@ -28,6 +28,13 @@ pub const OWNER: AccountId = AccountId(Uuid::from_u128(2));
 pub const ADMIN: AccountId = AccountId(Uuid::from_u128(3));
 pub const OTHER_ADMIN: AccountId = AccountId(Uuid::from_u128(4));
 pub const ORGANISATION: OrganisationId = OrganisationId(Uuid::from_u128(9));
+
+/// Of the 600,000 that stages hold.
+pub const HALVES: Shares = Shares {
+    rent_fen: Fen(300_000),
+    damage_fen: Fen::ZERO,
+    refund_fen: Fen(300_000),
+};
 
 pub fn at(text: &str) -> DateTime<Utc> {
     format!("2026-05-{text}Z").parse().unwrap()
@@ -376,6 +383,8 @@ pub fn every_command() -> Vec<Command> {
             reason: "the track".into(),
             approver: Some(OTHER_ADMIN),
         },
+        Command::Offer { shares: HALVES },
+        Command::AcceptOffer { shares: HALVES },
         Command::AcceptRuling,
         Command::Appeal,
         Command::RulingDue,
@@ -391,6 +400,9 @@ pub fn every_command() -> Vec<Command> {
         Command::WaiveFee {
             amount_fen: Fen(1),
             reason: "kind".into(),
+        },
+        Command::LatePayment {
+            amount_fen: Fen(600_000),
         },
         Command::Seal,
     ];

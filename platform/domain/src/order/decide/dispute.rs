@@ -174,6 +174,7 @@ pub(super) fn withdraw(case: &Case<'_>) -> Result<Outcome, Refusal> {
             o.phase = phase;
             o.dispute_from = None;
             o.ruling = None;
+            o.offer = None;
             for dispute in &mut o.disputes {
                 dispute.closed_at.get_or_insert(case.now);
             }

@@ -6,6 +6,7 @@ mod change;
 mod claim;
 mod dispute;
 mod ending;
+mod offer;
 mod payment;
 mod reminder;
 mod ruling;
@@ -75,7 +76,8 @@ pub fn decide(
     if already(order, command, side) {
         return Ok(Outcome::AlreadyApplied);
     }
-    let sealed = order.sealed_at.is_some();
+    // What a provider did is a fact, whenever it comes.
+    let sealed = order.sealed_at.is_some() && command.kind() != table::Kind::LatePayment;
     if sealed || !table::allows(command.kind(), order.status, actor.role) {
         return Err(Refusal::IllegalTransition(order.status));
     }
@@ -159,6 +161,8 @@ fn apply(case: &Case<'_>, command: &Command) -> Result<Outcome, Refusal> {
         Command::TakeArrears => settlement::take_arrears(case),
         Command::Dispute { category, text } => dispute::raise(case, *category, text),
         Command::Withdraw => dispute::withdraw(case),
+        Command::Offer { shares } => offer::offer(case, *shares),
+        Command::AcceptOffer { shares } => offer::accept(case, *shares),
         Command::Rule {
             amounts,
             reason,
@@ -174,6 +178,7 @@ fn apply(case: &Case<'_>, command: &Command) -> Result<Outcome, Refusal> {
         } => ruling::void(case, *fee_fen, reason, *approver),
         Command::ForceCancel { fee_fen, reason } => admin::force_cancel(case, *fee_fen, reason),
         Command::WaiveFee { amount_fen, reason } => admin::waive_fee(case, *amount_fen, reason),
+        Command::LatePayment { amount_fen } => payment::late(case, *amount_fen),
         Command::Seal => admin::seal(case),
         Command::Remind(kind) => Ok(reminder::remind(case, *kind)),
     }
@@ -248,12 +253,15 @@ fn already(order: &Order, command: &Command, role: Role) -> bool {
         | Command::TakeArrears
         | Command::Dispute { .. }
         | Command::Withdraw
+        | Command::Offer { .. }
+        | Command::AcceptOffer { .. }
         | Command::Rule { .. }
         | Command::AcceptRuling
         | Command::Appeal
         | Command::RulingDue
         | Command::Void { .. }
         | Command::WaiveFee { .. }
+        | Command::LatePayment { .. }
         | Command::Seal
         | Command::Remind(_) => false,
     }

@@ -1,4 +1,4 @@
-//! T02 and T03: what decides is the order's state under lock, never a callback's own time.
+//! T02, T03, T28: what decides is the order's state under lock, never a callback's own time.
 
 use super::{Case, answer, chain, ending::timed_out};
 use crate::{
@@ -53,12 +53,34 @@ pub(super) fn pay(case: &Case<'_>, amount: Fen) -> Result<Outcome, Refusal> {
     Ok(chain(paid.clone(), next))
 }
 
+/// T28: never revives an order, whose time may be sold; all of it goes back.
+pub(super) fn late(case: &Case<'_>, amount: Fen) -> Result<Outcome, Refusal> {
+    if !(Fen(1)..=Fen::MAX).contains(&amount) {
+        return Err(Refusal::AmountMismatch);
+    }
+    let came = Entry::of(
+        EntryKind::E2,
+        &[(Account::Psp, amount)],
+        &[(Account::Suspense, amount)],
+    );
+    let goes = Entry::of(
+        EntryKind::E2,
+        &[(Account::Suspense, amount)],
+        &[(Account::RefundPayable, amount)],
+    );
+    Ok(Decision::of(case.order, "T28")
+        .money(came)?
+        .money(goes)?
+        .tell(Recipient::Renter, NoticeKind::PaymentReturned)
+        .into())
+}
+
 /// Nobody asked the owner, who must still prepare the machine.
 fn told_owner(mut accepted: Outcome) -> Outcome {
     if let Outcome::Applied(steps) = &mut accepted
         && let Some(step) = steps.last_mut()
     {
-        let notice = Effect::Notice(Recipient::Owner, NoticeKind::PaymentReceived);
+        let notice = Effect::Notice(Recipient::Owner, NoticeKind::OrderBooked);
         step.effects.push(notice);
     }
     accepted

@@ -356,6 +356,7 @@ pub(super) fn completed(decision: Decision, case: &Case<'_>) -> Decision {
             o.closed_at = Some(case.now);
             o.dispute_from = None;
             o.ruling = None;
+            o.offer = None;
             for dispute in &mut o.disputes {
                 dispute.closed_at.get_or_insert(case.now);
             }

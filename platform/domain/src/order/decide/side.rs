@@ -21,6 +21,7 @@ pub(super) fn of(order: &Order, command: &Command, actor: &Actor) -> Result<Role
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm a command, none left out")]
 fn staff(order: &Order, command: &Command, actor: &Actor) -> Result<Role, Refusal> {
     match command {
         Command::Start {
@@ -67,6 +68,8 @@ fn staff(order: &Order, command: &Command, actor: &Actor) -> Result<Role, Refusa
         | Command::ConfirmBill { .. }
         | Command::BalanceFromDeposit
         | Command::Dispute { .. }
+        | Command::Offer { .. }
+        | Command::AcceptOffer { .. }
         | Command::Withdraw => called(actor),
         // Not for staff: the table says so.
         Command::Pay { .. }
@@ -90,6 +93,7 @@ fn staff(order: &Order, command: &Command, actor: &Actor) -> Result<Role, Refusa
         | Command::BalancePaid { .. }
         | Command::TakeArrears
         | Command::RulingDue
+        | Command::LatePayment { .. }
         | Command::Seal
         | Command::Remind(_) => Ok(Role::Admin),
     }

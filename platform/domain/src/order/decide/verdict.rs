@@ -6,8 +6,9 @@ use super::{
     settlement::{completed, settled},
 };
 use crate::{
-    money::Fen,
+    money::{Fen, Overflow},
     order::{
+        Order,
         command::RulingAmounts,
         decision::Decision,
         effect::NoticeKind,
@@ -56,6 +57,27 @@ pub(super) fn lawful(case: &Case<'_>, amounts: RulingAmounts, void: bool) -> Res
     Ok(())
 }
 
+/// Our share of a rent that the parties agree on: in proportion to the bill's, which knows its lines, and by
+/// the order's terms where there is none.
+pub(super) fn share(order: &Order, rent: Fen) -> Result<Fen, Overflow> {
+    let at_most = order.terms.commission_bps.of_rounded_down(rent)?;
+    let (commission, of) = if matches!(order.dispute_from, Some((Status::Completed, _))) {
+        let damage = order.bill.map_or(Fen::ZERO, |bill| bill.sum.damage_fen);
+        let part = order.funds.dispute_hold.minus(damage)?;
+        (order.funds.commission, part)
+    } else {
+        match order.bill {
+            Some(bill) => (bill.sum.commission_fen, bill.sum.total_fen),
+            None => return Ok(at_most),
+        }
+    };
+    if of <= Fen::ZERO {
+        return Ok(at_most);
+    }
+    let settled = i128::from(commission.0) * i128::from(rent.0);
+    Ok(Fen::new(settled.div_euclid(i128::from(of.0)))?.min(rent))
+}
+
 /// Money and state move.
 pub(super) fn effective(
     case: &Case<'_>,
@@ -83,6 +105,7 @@ fn last_word(decision: Decision, case: &Case<'_>) -> Decision {
         .with(|o| {
             o.dispute_from = None;
             o.ruling = None;
+            o.offer = None;
             o.ruled_at = Some(case.now);
         })
         .tell_both(NoticeKind::DisputeDecided)
