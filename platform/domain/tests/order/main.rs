@@ -6,6 +6,7 @@
     reason = "tests"
 )]
 
+mod bills;
 mod bounds;
 mod changes;
 mod clocks;

@@ -56,16 +56,7 @@ pub(super) fn propose(case: &Case<'_>, sum: BillSum) -> Result<Outcome, Refusal>
         commission_fen,
         ..sum
     };
-    let lawful = Fen::ZERO <= sum.commission_fen
-        && sum.commission_fen <= sum.total_fen
-        && sum.total_fen <= Fen::MAX
-        && Fen::ZERO <= sum.damage_fen;
-    if !lawful {
-        return Err(Refusal::Invalid {
-            field: "bill",
-            message: "amounts must not be negative, and the share within the total",
-        });
-    }
+    lawful(case, &sum)?;
     if sum.damage_fen > order.funds.deposit_frozen {
         return Err(Refusal::Invalid {
             field: "damage_fen",
@@ -97,6 +88,24 @@ pub(super) fn propose(case: &Case<'_>, sum: BillSum) -> Result<Outcome, Refusal>
         .plan(TimerKind::J11, case.now + minutes(policy.auto_confirm_min))
         .tell(Recipient::Renter, NoticeKind::BillReady)
         .into())
+}
+
+/// Whether a bill's amounts can be.
+fn lawful(case: &Case<'_>, sum: &BillSum) -> Result<(), Refusal> {
+    let invalid = |message| Refusal::Invalid {
+        field: "bill",
+        message,
+    };
+    let bounds = Fen::ZERO..=Fen::MAX;
+    let all = [sum.total_fen, sum.commission_fen, sum.damage_fen];
+    if !all.iter().all(|fen| bounds.contains(fen)) {
+        return Err(invalid("amounts must lie between 0 and 10^12 fen"));
+    }
+    let bps = case.order.terms.commission_bps;
+    if sum.commission_fen > bps.of_rounded_down(sum.total_fen)? {
+        return Err(invalid("gives a share above the order's terms"));
+    }
+    Ok(())
 }
 
 pub(super) fn object(case: &Case<'_>, text: &str) -> Result<Outcome, Refusal> {
