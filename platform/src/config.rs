@@ -55,8 +55,32 @@ pub struct Http {
     pub proxies: Vec<std::net::IpAddr>,
     /// All limits on how often are so many times as wide, 1 ..= 1,000,000.
     pub limit_factor: u32,
+    /// How often one may.
+    pub limits: Limits,
     /// Webhooks may be on this host or in this network: for development.
     pub webhooks_inside: bool,
+}
+
+/// How often one may; each 1 ..= 1,000,000.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Codes to one phone, an hour.
+    pub codes_by_phone_h: u32,
+    /// Codes asked for from one address, an hour.
+    pub codes_by_address_h: u32,
+    /// Sign-in tries on one phone, a quarter of an hour.
+    pub sign_in_by_phone_15min: u32,
+    /// Requests of who is not signed in from one address, a quarter of an hour.
+    pub by_address_15min: u32,
+    /// Requests of one account to one process, a minute.
+    pub requests_by_account_min: u32,
+    /// Orders made by one account, an hour.
+    pub orders_by_account_h: u32,
+    /// Machines made by one account, an hour.
+    pub machines_by_account_h: u32,
+    /// Organisations made and people asked in by one account, an hour.
+    pub invitations_by_account_h: u32,
 }
 
 /// The machine door.
@@ -179,7 +203,60 @@ impl Default for Http {
             names: vec!["localhost".into(), "127.0.0.1".into()],
             proxies: vec![],
             limit_factor: 1,
+            limits: Limits::default(),
             webhooks_inside: false,
+        }
+    }
+}
+
+impl Http {
+    fn check(&self) -> Result<(), ConfigError> {
+        let limits = &self.limits;
+        let all = [
+            ("http.limit_factor", self.limit_factor),
+            ("http.limits.codes_by_phone_h", limits.codes_by_phone_h),
+            ("http.limits.codes_by_address_h", limits.codes_by_address_h),
+            (
+                "http.limits.sign_in_by_phone_15min",
+                limits.sign_in_by_phone_15min,
+            ),
+            ("http.limits.by_address_15min", limits.by_address_15min),
+            (
+                "http.limits.requests_by_account_min",
+                limits.requests_by_account_min,
+            ),
+            (
+                "http.limits.orders_by_account_h",
+                limits.orders_by_account_h,
+            ),
+            (
+                "http.limits.machines_by_account_h",
+                limits.machines_by_account_h,
+            ),
+            (
+                "http.limits.invitations_by_account_h",
+                limits.invitations_by_account_h,
+            ),
+        ];
+        let must = "between 1 and 1,000,000";
+        match all.iter().find(|(_, n)| !(1..=1_000_000).contains(n)) {
+            Some((key, _)) => Err(ConfigError::Range { key, must }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            codes_by_phone_h: 5,
+            codes_by_address_h: 60,
+            sign_in_by_phone_15min: 10,
+            by_address_15min: 300,
+            requests_by_account_min: 600,
+            orders_by_account_h: 60,
+            machines_by_account_h: 60,
+            invitations_by_account_h: 60,
         }
     }
 }
@@ -302,6 +379,7 @@ impl Settings {
             "database.max_connections",
             "between 4 and 200",
         )?;
+        self.http.check()?;
         range(
             (1..=1_000_000).contains(&self.mqtt.max_connections),
             "mqtt.max_connections",

@@ -230,6 +230,8 @@ impl Core {
             sms,
             proxies: settings.http.proxies.clone().into(),
             limit_factor: settings.http.limit_factor,
+            limits: settings.http.limits.clone(),
+            paces: Arc::default(),
             told: self.told,
             mqtt_url,
             metrics,

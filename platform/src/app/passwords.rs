@@ -39,15 +39,26 @@ async fn hash(password: String, salt: Vec<u8>) -> Result<Vec<u8>, Fault> {
         .ok_or_else(|| broken("no hash"))
 }
 
-/// A new password.
+/// Whether it may be a password.
 ///
 /// # Errors
 ///
 /// `invalid` for one that is shorter than 8 or longer than 128 characters.
-pub async fn keep(password: &str) -> Result<Kept, Fault> {
-    if !(8..=128).contains(&password.chars().count()) {
-        return Err(Fault::invalid("password", "must have 8 to 128 characters"));
+pub fn lawful(password: &str) -> Result<(), Fault> {
+    if (8..=128).contains(&password.chars().count()) {
+        Ok(())
+    } else {
+        Err(Fault::invalid("password", "must have 8 to 128 characters"))
     }
+}
+
+/// A new password.
+///
+/// # Errors
+///
+/// `invalid` as [`lawful`] says.
+pub async fn keep(password: &str) -> Result<Kept, Fault> {
+    lawful(password)?;
     let salt = ids::secret::<16>().to_vec();
     let hash = hash(password.to_owned(), salt.clone()).await?;
     Ok(Kept { salt, hash })

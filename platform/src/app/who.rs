@@ -1,9 +1,12 @@
 //! Who is signed in: an account, its organisations and permissions, read from the database for each request. Never trusted from a token.
 
+use std::net::IpAddr;
+
 use furrow_domain::{
     id::{AccountId, OrganisationId},
     order::actor::{Actor, Role},
 };
+use uuid::Uuid;
 
 use super::fault::{Fault, Sort};
 
@@ -38,6 +41,15 @@ impl Function {
     }
 }
 
+/// Where a request came from.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    /// By which the logs know the request.
+    pub trace_id: String,
+    /// The caller's address; none from the command line.
+    pub address: Option<IpAddr>,
+}
+
 /// Who asks.
 #[derive(Debug, Clone)]
 pub struct Who {
@@ -49,9 +61,49 @@ pub struct Who {
     pub permissions: Vec<String>,
     /// By which the logs know the request.
     pub trace_id: String,
+    /// From where; none from the command line.
+    pub address: Option<IpAddr>,
 }
 
 impl Who {
+    /// An account without any right, for what it does before it is signed in.
+    #[must_use]
+    pub fn plain(account: AccountId, origin: &Origin) -> Self {
+        Self {
+            account,
+            organisations: vec![],
+            permissions: vec![],
+            trace_id: origin.trace_id.clone(),
+            address: origin.address,
+        }
+    }
+
+    /// Another account than one's own.
+    ///
+    /// # Errors
+    ///
+    /// `conflict_of_interest`.
+    pub fn need_other(&self, account: Uuid) -> Result<(), Fault> {
+        if self.account.0 == account {
+            return Err(Fault::new(
+                Sort::Forbidden,
+                "conflict_of_interest",
+                "staff does not decide about itself",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Its function in an organisation.
+    #[must_use]
+    pub fn function(&self, organisation: OrganisationId) -> Option<Function> {
+        let own = self
+            .organisations
+            .iter()
+            .find(|(id, _)| *id == organisation);
+        own.map(|(_, function)| *function)
+    }
+
     /// All its organisations.
     #[must_use]
     pub fn all_organisations(&self) -> Vec<OrganisationId> {
@@ -107,11 +159,7 @@ impl Who {
     ///
     /// `forbidden` for a role that it does not have.
     pub fn acting(&self, role: Role, organisation: OrganisationId) -> Result<Actor, Fault> {
-        let function = self
-            .organisations
-            .iter()
-            .find(|(id, _)| *id == organisation)
-            .map(|(_, function)| *function);
+        let function = self.function(organisation);
         let role = match role {
             Role::Owner if function == Some(Function::Operator) => Role::Operator,
             Role::Admin if self.permissions.is_empty() => return Err(Fault::not_found()),

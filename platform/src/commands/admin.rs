@@ -50,10 +50,11 @@ pub async fn run(
     let made = make_staff(&pool, phone, name, password, permissions, now).await?;
     writeln!(
         out,
-        "account      {}\npermissions  {}\nsecret       {}\n             for the authenticator; it is not shown again",
+        "account      {}\npermissions  {}\nsecret       {}\n             for the authenticator; it is not shown again\nrecovery     {}\n             each once in place of the authenticator; they are not shown again",
         made.account,
         permissions.join(" "),
-        made.secret
+        made.secret,
+        made.recovery.join(" ")
     )?;
     Ok(())
 }

@@ -1,13 +1,13 @@
-//! Accounts, organisations and rights. Never decides who may what.
+//! Accounts and what they may, as rows. Never decides who may what.
 
 use chrono::{DateTime, Utc};
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
-use super::DbError;
+use super::{DbError, violates};
 
 /// An account.
-#[derive(Debug, Clone, sqlx::FromRow)]
+#[derive(Debug, Clone)]
 pub struct AccountRow {
     /// Its id.
     pub id: Uuid,
@@ -27,10 +27,9 @@ pub struct AccountRow {
     pub created_at: DateTime<Utc>,
     /// New orders are stopped since then.
     pub blocked_at: Option<DateTime<Utc>>,
+    /// Nothing is paid out until then.
+    pub payouts_held_until: Option<DateTime<Utc>>,
 }
-
-const COLUMNS: &str =
-    "id, phone, name, locale, password_salt, password_hash, token_version, created_at, blocked_at";
 
 /// A new account; false if the phone has one.
 ///
@@ -43,15 +42,15 @@ pub async fn insert(
     locale: &str,
     now: DateTime<Utc>,
 ) -> Result<bool, DbError> {
-    let done = sqlx::query(
+    let done = sqlx::query!(
         "insert into accounts (id, phone, name, locale, created_at) values ($1, $2, $3, $4, $5)
          on conflict on constraint accounts_phone_once do nothing",
+        id,
+        phone,
+        name,
+        locale,
+        now,
     )
-    .bind(id)
-    .bind(phone)
-    .bind(name)
-    .bind(locale)
-    .bind(now)
     .execute(tx)
     .await?;
     Ok(done.rows_affected() == 1)
@@ -61,10 +60,13 @@ pub async fn insert(
 ///
 /// Errors: the database.
 pub async fn by_phone(tx: &mut PgConnection, phone: &str) -> Result<Option<AccountRow>, DbError> {
-    sqlx::query_as(sqlx::AssertSqlSafe(format!(
-        "select {COLUMNS} from accounts where phone = $1"
-    )))
-    .bind(phone)
+    sqlx::query_as!(
+        AccountRow,
+        "select id, phone, name, locale, password_salt, password_hash, token_version, created_at, blocked_at,
+                payouts_held_until
+         from accounts where phone = $1",
+        phone,
+    )
     .fetch_optional(tx)
     .await
 }
@@ -73,10 +75,13 @@ pub async fn by_phone(tx: &mut PgConnection, phone: &str) -> Result<Option<Accou
 ///
 /// Errors: the database.
 pub async fn by_id(tx: &mut PgConnection, id: Uuid) -> Result<Option<AccountRow>, DbError> {
-    sqlx::query_as(sqlx::AssertSqlSafe(format!(
-        "select {COLUMNS} from accounts where id = $1"
-    )))
-    .bind(id)
+    sqlx::query_as!(
+        AccountRow,
+        "select id, phone, name, locale, password_salt, password_hash, token_version, created_at, blocked_at,
+                payouts_held_until
+         from accounts where id = $1",
+        id,
+    )
     .fetch_optional(tx)
     .await
 }
@@ -90,12 +95,15 @@ pub async fn page(
     after: Uuid,
     most: i64,
 ) -> Result<Vec<AccountRow>, DbError> {
-    sqlx::query_as(sqlx::AssertSqlSafe(format!(
-        "select {COLUMNS} from accounts where id > $1 and starts_with(phone, $2) order by id limit $3"
-    )))
-    .bind(after)
-    .bind(phone)
-    .bind(most)
+    sqlx::query_as!(
+        AccountRow,
+        "select id, phone, name, locale, password_salt, password_hash, token_version, created_at, blocked_at,
+                payouts_held_until
+         from accounts where id > $1 and starts_with(phone, $2) order by id limit $3",
+        after,
+        phone,
+        most,
+    )
     .fetch_all(pool)
     .await
 }
@@ -109,33 +117,74 @@ pub async fn set_password(
     salt: &[u8],
     hash: &[u8],
 ) -> Result<(), DbError> {
-    sqlx::query(
+    sqlx::query!(
         "update accounts set password_salt = $2, password_hash = $3, token_version = token_version + 1 where id = $1",
+        id,
+        salt,
+        hash,
     )
-    .bind(id)
-    .bind(salt)
-    .bind(hash)
     .execute(tx)
     .await?;
     Ok(())
 }
 
-/// Gives an account another phone; false if that has one.
+/// Gives an account another phone and voids the tokens of before; false if the phone has an account.
 ///
 /// Errors: the database.
 pub async fn set_phone(tx: &mut PgConnection, id: Uuid, phone: &str) -> Result<bool, DbError> {
-    let done = sqlx::query(
-        "update accounts set phone = $2, token_version = token_version + 1
-         where id = $1 and not exists (select 1 from accounts where phone = $2)",
+    let done = sqlx::query!(
+        "update accounts set phone = $2, token_version = token_version + 1 where id = $1",
+        id,
+        phone,
     )
-    .bind(id)
-    .bind(phone)
     .execute(tx)
-    .await?;
-    Ok(done.rows_affected() == 1)
+    .await;
+    match done {
+        Ok(done) => Ok(done.rows_affected() == 1),
+        Err(error) if violates(&error, "accounts_phone_once") => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
-/// Blocks, or unblocks, an account.
+/// Changes what others see; what is not given stays.
+///
+/// Errors: the database.
+pub async fn set_profile(
+    tx: &mut PgConnection,
+    id: Uuid,
+    name: Option<&str>,
+    locale: Option<&str>,
+) -> Result<(), DbError> {
+    sqlx::query!(
+        "update accounts set name = coalesce($2, name), locale = coalesce($3, locale) where id = $1",
+        id,
+        name,
+        locale,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Holds an account's payouts, never for a shorter time than before.
+///
+/// Errors: the database.
+pub async fn hold_payouts(
+    tx: &mut PgConnection,
+    id: Uuid,
+    until: DateTime<Utc>,
+) -> Result<(), DbError> {
+    sqlx::query!(
+        "update accounts set payouts_held_until = greatest(payouts_held_until, $2) where id = $1",
+        id,
+        until,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Blocks, or unblocks, an account; false if there is none.
 ///
 /// Errors: the database.
 pub async fn set_blocked(
@@ -144,17 +193,19 @@ pub async fn set_blocked(
     at: Option<DateTime<Utc>>,
     reason: Option<&str>,
 ) -> Result<bool, DbError> {
-    let done = sqlx::query("update accounts set blocked_at = $2, block_reason = $3 where id = $1")
-        .bind(id)
-        .bind(at)
-        .bind(reason)
-        .execute(tx)
-        .await?;
+    let done = sqlx::query!(
+        "update accounts set blocked_at = $2, block_reason = $3 where id = $1",
+        id,
+        at,
+        reason,
+    )
+    .execute(tx)
+    .await?;
     Ok(done.rows_affected() == 1)
 }
 
 /// What an account may: its token version, its organisations with its function, its permissions.
-#[derive(Debug, Clone, Default, sqlx::FromRow)]
+#[derive(Debug, Clone, Default)]
 pub struct RightsRow {
     /// Of its tokens.
     pub token_version: i32,
@@ -164,7 +215,7 @@ pub struct RightsRow {
     pub organisations: Vec<Uuid>,
     /// Its function in each.
     pub functions: Vec<String>,
-    /// As staff.
+    /// As staff; none in a session that was opened without the second factor.
     pub permissions: Vec<String>,
 }
 
@@ -172,214 +223,22 @@ pub struct RightsRow {
 ///
 /// Errors: the database.
 pub async fn rights(pool: &PgPool, id: Uuid, session: Uuid) -> Result<Option<RightsRow>, DbError> {
-    sqlx::query_as(
-        "select a.token_version,
-                exists (select 1 from refresh_families f where f.id = $2 and f.account_id = a.id and f.revoked_at is null) as session_open,
-                coalesce((select array_agg(m.organisation_id order by m.organisation_id) from organisation_members m where m.account_id = a.id), '{}') as organisations,
-                coalesce((select array_agg(m.function order by m.organisation_id) from organisation_members m where m.account_id = a.id), '{}') as functions,
-                coalesce((select g.permissions from admin_grants g where g.account_id = a.id), '{}') as permissions
-         from accounts a where a.id = $1",
+    sqlx::query_as!(
+        RightsRow,
+        r#"select a.token_version,
+                  f.id is not null as "session_open!",
+                  coalesce((select array_agg(m.organisation_id order by m.organisation_id)
+                            from organisation_members m where m.account_id = a.id), '{}') as "organisations!",
+                  coalesce((select array_agg(m.function order by m.organisation_id)
+                            from organisation_members m where m.account_id = a.id), '{}') as "functions!",
+                  coalesce((select g.permissions from admin_grants g
+                            where g.account_id = a.id and f.second_factor_at is not null), '{}') as "permissions!"
+           from accounts a
+           left join refresh_families f on f.id = $2 and f.account_id = a.id and f.revoked_at is null
+           where a.id = $1"#,
+        id,
+        session,
     )
-    .bind(id)
-    .bind(session)
     .fetch_optional(pool)
     .await
-}
-
-/// A new organisation with its owner.
-///
-/// Errors: the database.
-pub async fn insert_organisation(
-    tx: &mut PgConnection,
-    id: Uuid,
-    name: &str,
-    owner: Uuid,
-    now: DateTime<Utc>,
-) -> Result<(), DbError> {
-    sqlx::query("insert into organisations (id, name, created_at) values ($1, $2, $3)")
-        .bind(id)
-        .bind(name)
-        .bind(now)
-        .execute(&mut *tx)
-        .await?;
-    set_member(tx, id, owner, "owner", now).await
-}
-
-/// Puts somebody into an organisation, or changes the function.
-///
-/// Errors: the database.
-pub async fn set_member(
-    tx: &mut PgConnection,
-    organisation: Uuid,
-    account: Uuid,
-    function: &str,
-    now: DateTime<Utc>,
-) -> Result<(), DbError> {
-    sqlx::query(
-        "insert into organisation_members (organisation_id, account_id, function, added_at) values ($1, $2, $3, $4)
-         on conflict (organisation_id, account_id) do update set function = excluded.function",
-    )
-    .bind(organisation)
-    .bind(account)
-    .bind(function)
-    .bind(now)
-    .execute(tx)
-    .await?;
-    Ok(())
-}
-
-/// Takes somebody out; the last owner stays.
-///
-/// Errors: the database.
-pub async fn remove_member(
-    tx: &mut PgConnection,
-    organisation: Uuid,
-    account: Uuid,
-) -> Result<bool, DbError> {
-    let done = sqlx::query(
-        "delete from organisation_members m where organisation_id = $1 and account_id = $2
-         and (function <> 'owner' or exists (select 1 from organisation_members o
-              where o.organisation_id = $1 and o.function = 'owner' and o.account_id <> $2))",
-    )
-    .bind(organisation)
-    .bind(account)
-    .execute(tx)
-    .await?;
-    Ok(done.rows_affected() == 1)
-}
-
-/// The organisations of an account.
-///
-/// Errors: the database.
-pub async fn organisations_of(tx: &mut PgConnection, account: Uuid) -> Result<Vec<Uuid>, DbError> {
-    sqlx::query_scalar(
-        "select organisation_id from organisation_members where account_id = $1 order by 1",
-    )
-    .bind(account)
-    .fetch_all(tx)
-    .await
-}
-
-/// A member.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct MemberRow {
-    /// Who.
-    pub account_id: Uuid,
-    /// As people know him.
-    pub name: String,
-    /// With country code.
-    pub phone: String,
-    /// As what.
-    pub function: String,
-}
-
-/// The members of an organisation.
-///
-/// Errors: the database.
-pub async fn members(pool: &PgPool, organisation: Uuid) -> Result<Vec<MemberRow>, DbError> {
-    sqlx::query_as(
-        "select m.account_id, a.name, a.phone, m.function from organisation_members m
-         join accounts a on a.id = m.account_id where m.organisation_id = $1 order by m.added_at",
-    )
-    .bind(organisation)
-    .fetch_all(pool)
-    .await
-}
-
-/// An organisation.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct OrganisationRow {
-    /// Its id.
-    pub id: Uuid,
-    /// Its name.
-    pub name: String,
-    /// Its papers were found good.
-    pub verified_at: Option<DateTime<Utc>>,
-    /// Its listings are stopped.
-    pub suspended_at: Option<DateTime<Utc>>,
-}
-
-/// An organisation.
-///
-/// Errors: the database.
-pub async fn organisation(pool: &PgPool, id: Uuid) -> Result<Option<OrganisationRow>, DbError> {
-    sqlx::query_as("select id, name, verified_at, suspended_at from organisations where id = $1")
-        .bind(id)
-        .fetch_optional(pool)
-        .await
-}
-
-/// Verifies, or suspends, an organisation.
-///
-/// Errors: the database.
-pub async fn judge_organisation(
-    tx: &mut PgConnection,
-    id: Uuid,
-    verified_at: Option<DateTime<Utc>>,
-    suspended_at: Option<DateTime<Utc>>,
-) -> Result<bool, DbError> {
-    let done =
-        sqlx::query("update organisations set verified_at = $2, suspended_at = $3 where id = $1")
-            .bind(id)
-            .bind(verified_at)
-            .bind(suspended_at)
-            .execute(tx)
-            .await?;
-    Ok(done.rows_affected() == 1)
-}
-
-/// Staff.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct GrantRow {
-    /// What it may.
-    pub permissions: Vec<String>,
-    /// Of its second factor.
-    pub totp_secret: Vec<u8>,
-    /// The last step that was used.
-    pub totp_step: i64,
-}
-
-/// The grant of an account.
-///
-/// Errors: the database.
-pub async fn grant(tx: &mut PgConnection, account: Uuid) -> Result<Option<GrantRow>, DbError> {
-    sqlx::query_as("select permissions, totp_secret, totp_step from admin_grants where account_id = $1 for update")
-        .bind(account)
-        .fetch_optional(tx)
-        .await
-}
-
-/// Gives rights, with a fresh second factor.
-///
-/// Errors: the database.
-pub async fn set_grant(
-    tx: &mut PgConnection,
-    account: Uuid,
-    permissions: &[String],
-    totp_secret: &[u8],
-    now: DateTime<Utc>,
-) -> Result<(), DbError> {
-    sqlx::query(
-        "insert into admin_grants (account_id, permissions, totp_secret, granted_at) values ($1, $2, $3, $4)
-         on conflict (account_id) do update set permissions = excluded.permissions, totp_secret = excluded.totp_secret, totp_step = 0",
-    )
-    .bind(account)
-    .bind(permissions)
-    .bind(totp_secret)
-    .bind(now)
-    .execute(tx)
-    .await?;
-    Ok(())
-}
-
-/// Notes the step of a code that was used.
-///
-/// Errors: the database.
-pub async fn use_totp_step(tx: &mut PgConnection, account: Uuid, step: i64) -> Result<(), DbError> {
-    sqlx::query("update admin_grants set totp_step = $2 where account_id = $1")
-        .bind(account)
-        .bind(step)
-        .execute(tx)
-        .await?;
-    Ok(())
 }

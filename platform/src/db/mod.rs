@@ -1,6 +1,7 @@
 //! The only folder that knows SQL: the pool, the migrations, and what a database error means.
 
 pub mod accounts;
+pub mod audits;
 pub mod bindings;
 pub mod credentials;
 pub mod devices;
@@ -8,11 +9,14 @@ pub mod frames;
 pub mod machines;
 pub mod notices;
 pub mod orders;
+pub mod organisations;
 pub mod partitions;
 pub mod plots;
 pub mod policies;
 pub mod quarantine;
+pub mod requests;
 pub mod sessions;
+pub mod staff;
 pub mod states;
 pub mod timers;
 

@@ -6,10 +6,16 @@ use totp_rs::Secret;
 use uuid::Uuid;
 
 use crate::{
-    app::{accounts::totp, organisations, passwords, who::Who},
+    app::{
+        accounts::totp,
+        organisations::{self, Kind},
+        passwords,
+        who::{Origin, Who},
+    },
     db::{
         Pool, accounts,
         policies::{self, WordRow},
+        staff,
     },
     ids,
 };
@@ -62,12 +68,11 @@ pub struct County {
 /// Somebody without organisations or permissions.
 #[must_use]
 pub fn who(account: AccountId) -> Who {
-    Who {
-        account,
-        organisations: vec![],
-        permissions: vec![],
+    let origin = Origin {
         trace_id: ids::trace_id(),
-    }
+        address: None,
+    };
+    Who::plain(account, &origin)
 }
 
 /// The admin's authenticator, base 32.
@@ -107,7 +112,7 @@ pub async fn settle(pool: &Pool, now: DateTime<Utc>) -> anyhow::Result<County> {
     }
     // It is checked here, so that nobody finds out when signing in.
     totp(TOTP)?;
-    accounts::set_grant(&mut tx, admin, &["*".to_owned()], TOTP, now).await?;
+    staff::set_grant(&mut tx, admin, &["*".to_owned()], TOTP, &[], now).await?;
     for (kind, code, zh, en) in WORDS {
         let word = WordRow {
             code: code.into(),
@@ -124,7 +129,7 @@ pub async fn settle(pool: &Pool, now: DateTime<Utc>) -> anyhow::Result<County> {
     let mut settled = Vec::new();
     for (account, name) in owners {
         let owner = who(AccountId(account));
-        let organisation = organisations::create(pool, &owner, &name, now).await?;
+        let organisation = organisations::create(pool, &owner, &name, Kind::Company, now).await?;
         organisations::judge(
             pool,
             &admin,

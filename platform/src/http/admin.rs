@@ -9,7 +9,7 @@ use axum::{
 };
 use chrono::{DateTime, Utc};
 use furrow_domain::{
-    id::{AccountId, OrderId, OrganisationId},
+    id::{AccountId, OrderId},
     money::Bps,
     order::terms::Policy,
 };
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     app::{fault::Fault, machines, orders, orders::BookRequest, organisations, policies, quotes},
-    db::{self, credentials::AuditRow, orders::Scope, policies::WordRow},
+    db::{self, audits::AuditRow, orders::Scope, policies::WordRow},
 };
 
 fn limit(most: usize) -> i64 {
@@ -235,14 +235,6 @@ pub(super) async fn judge_organisation(
     Path(id): Path<Uuid>,
     Body(body): Body<JudgeOrganisationBody>,
 ) -> Result<StatusCode, Problem> {
-    if who.all_organisations().contains(&OrganisationId(id)) {
-        let own = "an admin does not decide on an organisation of his own";
-        return Err(Problem::new(
-            StatusCode::FORBIDDEN,
-            "conflict_of_interest",
-            own,
-        ));
-    }
     let now = doors.clock.now();
     organisations::judge(
         &doors.pool,
@@ -322,6 +314,7 @@ pub(super) struct BlockAccountBody {
 #[utoipa::path(post, path = "/api/admin/accounts/{id}/block", tag = "admin", params(("id" = Uuid, Path)), request_body = BlockAccountBody, responses(
     (status = 204, description = "done"),
     (status = 401, description = "nobody is signed in", body = Problem),
+    (status = 403, description = "one's own account", body = Problem),
     (status = 404, description = "nothing here", body = Problem),
     (status = 422, description = "a field", body = Problem)
 ))]
@@ -460,6 +453,8 @@ pub(super) struct AuditView {
     #[schema(value_type = Object)]
     detail: serde_json::Value,
     trace_id: String,
+    /// From where; none from the command line.
+    from_address: Option<String>,
 }
 
 /// Which lines.
@@ -489,7 +484,7 @@ pub(super) async fn audit_log(
 ) -> Result<Json<Page<AuditView>>, Problem> {
     who.need("audit.read")?;
     let object = of.object.as_deref();
-    let rows = db::credentials::audit_page(&doors.pool, object, of.cursor, limit(50)).await?;
+    let rows = db::audits::page(&doors.pool, object, of.cursor, limit(50)).await?;
     let view = |row: AuditRow| AuditView {
         id: row.id,
         at: row.at,
@@ -498,6 +493,7 @@ pub(super) async fn audit_log(
         object: row.object,
         detail: row.detail,
         trace_id: row.trace_id,
+        from_address: row.from_address,
     };
     let views = rows.into_iter().map(view).collect();
     Ok(Json(Page::of(views, 50, |a: &AuditView| a.id)))

@@ -47,6 +47,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     }
 }
 
+/// An id.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct IdView {
+    pub id: Uuid,
+}
+
 /// Which page of a list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]

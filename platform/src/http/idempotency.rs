@@ -12,7 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{Doors, problem::Problem};
 use crate::{
     app::{devices::hash, who::Who},
-    db::credentials::{self, RequestKey},
+    db::requests::{self, RequestKey},
 };
 
 /// The header.
@@ -70,7 +70,7 @@ where
         key,
     };
     let (now, body_hash) = (doors.clock.now(), hash(body));
-    let former = credentials::begin_request(&doors.pool, &of, &body_hash, now, now - STALE).await?;
+    let former = requests::begin(&doors.pool, &of, &body_hash, now, now - STALE).await?;
     if let Some(former) = former {
         return again(&former, &body_hash);
     }
@@ -78,18 +78,18 @@ where
         Ok((status, view)) => {
             let answer = serde_json::to_vec(&view).unwrap_or_default();
             let code = i16::try_from(status.as_u16()).unwrap_or(200);
-            credentials::end_request(&doors.pool, &of, Some((code, &answer))).await?;
+            requests::keep_answer(&doors.pool, &of, code, &answer).await?;
             Ok(told(status, answer))
         }
         // What was refused changed nothing: it may be asked again with the same key.
         Err(problem) => {
-            credentials::end_request(&doors.pool, &of, None).await?;
+            requests::forget(&doors.pool, &of).await?;
             Err(problem)
         }
     }
 }
 
-fn again(former: &credentials::AnswerRow, body_hash: &[u8]) -> Result<Response, Problem> {
+fn again(former: &requests::AnswerRow, body_hash: &[u8]) -> Result<Response, Problem> {
     if former.body_hash != body_hash {
         return Err(Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,

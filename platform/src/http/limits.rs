@@ -1,46 +1,66 @@
-//! Limits by phone, address and account, counted in the database so that every process counts together. Never trusts an address that a client can write.
+//! Limits by phone, address and account. What guards secrets and money is counted in the database, so that every process counts together. Never trusts an address that a client can write.
 
-use std::net::IpAddr;
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{Mutex, PoisonError},
+};
 
 use axum::http::{HeaderMap, StatusCode};
 use chrono::{DateTime, TimeDelta, Utc};
+use uuid::Uuid;
 
 use super::{Doors, problem::Problem};
-use crate::db::credentials;
+use crate::{config::Limits, db::requests};
 
 /// So many in a window.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Limit {
-    /// What is counted.
-    pub name: &'static str,
-    /// The most.
-    pub most: u32,
-    /// Length of the window, s.
-    pub window_s: i64,
+    name: &'static str,
+    most: fn(&Limits) -> u32,
+    window_s: i64,
 }
 
 /// Codes to one phone.
 pub(super) const CODES_BY_PHONE: Limit = Limit {
     name: "code.phone",
-    most: 5,
+    most: |limits| limits.codes_by_phone_h,
+    window_s: 3600,
+};
+/// Codes asked for from one address, to whatever phones.
+pub(super) const CODES_BY_ADDRESS: Limit = Limit {
+    name: "code.address",
+    most: |limits| limits.codes_by_address_h,
     window_s: 3600,
 };
 /// Sign-in tries on one phone.
 pub(super) const SIGN_IN_BY_PHONE: Limit = Limit {
     name: "sign_in.phone",
-    most: 10,
+    most: |limits| limits.sign_in_by_phone_15min,
     window_s: 900,
 };
 /// Anything of an unknown caller from one address.
 pub(super) const BY_ADDRESS: Limit = Limit {
     name: "address",
-    most: 300,
+    most: |limits| limits.by_address_15min,
     window_s: 900,
 };
 /// Orders made by one account.
 pub(super) const ORDERS_BY_ACCOUNT: Limit = Limit {
     name: "orders.account",
-    most: 60,
+    most: |limits| limits.orders_by_account_h,
+    window_s: 3600,
+};
+/// Machines made by one account.
+pub(super) const MACHINES_BY_ACCOUNT: Limit = Limit {
+    name: "machines.account",
+    most: |limits| limits.machines_by_account_h,
+    window_s: 3600,
+};
+/// Organisations made and people asked in by one account.
+pub(super) const INVITATIONS_BY_ACCOUNT: Limit = Limit {
+    name: "invitations.account",
+    most: |limits| limits.invitations_by_account_h,
     window_s: 3600,
 };
 
@@ -51,23 +71,66 @@ pub(super) async fn take(
     key: &str,
     now: DateTime<Utc>,
 ) -> Result<(), Problem> {
-    let factor = doors.limit_factor.max(1);
     let seconds = now.timestamp();
     let begin = seconds - seconds.rem_euclid(limit.window_s);
     let start = DateTime::from_timestamp(begin, 0).unwrap_or(now);
-    let hits = credentials::hit(&doors.pool, &format!("{}:{key}", limit.name), start).await?;
-    if i64::from(hits) <= i64::from(limit.most) * i64::from(factor) {
+    let hits = requests::hit(&doors.pool, &format!("{}:{key}", limit.name), start).await?;
+    if i64::from(hits) <= most(doors, limit.most) {
         return Ok(());
     }
     let wait = start + TimeDelta::seconds(limit.window_s) - now;
-    let wait = u32::try_from(wait.num_seconds().max(1)).unwrap_or(1);
     metrics::counter!("furrow_http_limited_total", "limit" => limit.name).increment(1);
-    Err(Problem::new(
+    Err(too_many(wait.num_seconds()))
+}
+
+fn most(doors: &Doors, of: fn(&Limits) -> u32) -> i64 {
+    i64::from(of(&doors.limits)) * i64::from(doors.limit_factor)
+}
+
+/// Too often, with how long to wait, s.
+pub(super) fn too_many(wait_s: i64) -> Problem {
+    let wait = u32::try_from(wait_s.max(1)).unwrap_or(1);
+    Problem::new(
         StatusCode::TOO_MANY_REQUESTS,
         "too_many",
         "too often; try again later",
     )
-    .retry_after(wait))
+    .retry_after(wait)
+}
+
+/// Requests of each account in the minute that runs, in this process alone: it keeps one account from
+/// taking all of the process, and costs no query. Forgotten with every minute, so that it stays small.
+#[derive(Debug, Default)]
+pub struct Paces(Mutex<(i64, HashMap<Uuid, u32>)>);
+
+impl Paces {
+    /// Counts a request; false if it is one too many.
+    pub(super) fn goes(&self, account: Uuid, doors: &Doors) -> bool {
+        let minute = doors.clock.now().timestamp().div_euclid(60);
+        let most = most(doors, |limits| limits.requests_by_account_min);
+        i64::from(self.count(account, minute)) <= most
+    }
+
+    fn count(&self, account: Uuid, minute: i64) -> u32 {
+        let mut paces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if paces.0 != minute {
+            *paces = (minute, HashMap::new());
+        }
+        let count = paces.1.entry(account).or_default();
+        *count = count.saturating_add(1);
+        *count
+    }
+}
+
+/// By what an address is counted: whoever has one of IPv6 has all of its /64.
+pub(super) fn counted(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => {
+            let net = u128::from(address) >> 64 << 64;
+            format!("{}/64", Ipv6Addr::from(net))
+        }
+    }
 }
 
 /// Where a request comes from: the peer, or, behind proxies that are known, the first address from the
@@ -99,9 +162,12 @@ pub(super) fn address(peer: IpAddr, headers: &HeaderMap, proxies: &[IpAddr]) -> 
 mod tests {
     use super::*;
 
+    fn of(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
     #[test]
     fn what_a_client_writes_is_never_believed() {
-        let of = |text: &str| text.parse::<IpAddr>().unwrap();
         let headers = |values: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in values {
@@ -123,5 +189,27 @@ mod tests {
         );
         assert_eq!(from("10.0.0.1", &["junk"]), of("10.0.0.1"));
         assert_eq!(from("::ffff:10.0.0.1", &["203.0.113.9"]), of("203.0.113.9"));
+    }
+
+    #[test]
+    fn a_net_of_ipv6_is_counted_as_one_address() {
+        assert_eq!(counted(of("203.0.113.9")), "203.0.113.9");
+        assert_eq!(counted(of("2001:db8:1:2::1")), "2001:db8:1:2::/64");
+        assert_eq!(
+            counted(of("2001:db8:1:2:ffff::9")),
+            counted(of("2001:db8:1:2::1"))
+        );
+        assert_ne!(
+            counted(of("2001:db8:1:3::1")),
+            counted(of("2001:db8:1:2::1"))
+        );
+    }
+
+    #[test]
+    fn a_pace_is_forgotten_with_its_minute() {
+        let (paces, one, other) = (Paces::default(), Uuid::from_u128(1), Uuid::from_u128(2));
+        assert_eq!([1, 2, 3].map(|_| paces.count(one, 7)), [1, 2, 3]);
+        assert_eq!(paces.count(other, 7), 1);
+        assert_eq!(paces.count(one, 8), 1);
     }
 }

@@ -17,8 +17,8 @@ use uuid::Uuid;
 
 use super::{
     Doors,
-    accounts::IdView,
-    body::{Asked, Body, Page, PageOf},
+    body::{Asked, Body, IdView, Page, PageOf},
+    limits::{self, MACHINES_BY_ACCOUNT},
     problem::Problem,
     session::SignedIn,
 };
@@ -149,7 +149,8 @@ impl From<MachineRow> for MachineView {
     (status = 201, description = "added, not listed yet", body = IdView),
     (status = 401, description = "nobody is signed in", body = Problem),
     (status = 404, description = "no such organisation of yours", body = Problem),
-    (status = 422, description = "a field", body = Problem)
+    (status = 422, description = "a field", body = Problem),
+    (status = 429, description = "too often", body = Problem)
 ))]
 pub(super) async fn create(
     State(doors): State<Doors>,
@@ -158,6 +159,7 @@ pub(super) async fn create(
     Body(body): Body<MachineBody>,
 ) -> Result<(StatusCode, Json<IdView>), Problem> {
     let (organisation, now) = (OrganisationId(id), doors.clock.now());
+    limits::take(&doors, MACHINES_BY_ACCOUNT, &who.account.to_string(), now).await?;
     let id = machines::create(&doors.pool, &who, organisation, &body.into(), now).await?;
     Ok((StatusCode::CREATED, Json(IdView { id })))
 }

@@ -2,19 +2,25 @@
 
 mod accounts;
 mod admin;
+mod auth;
 mod body;
+mod cookies;
 mod devices;
+mod headers;
 mod health;
 mod idempotency;
 mod limits;
 mod machines;
 mod notices;
 mod orders;
+mod organisations;
 mod plots;
+mod policy;
 pub mod problem;
 mod quotes;
 pub mod serve;
 mod session;
+mod staff;
 mod trace;
 
 use std::{
@@ -33,8 +39,15 @@ use uuid::Uuid;
 use crate::{
     app::{authority::Authority, sms::Gateway, tokens::Tokens, witness::Witness},
     clock::Clock,
+    config::Limits,
     db::Pool,
 };
+use policy::{
+    Guard, Policies,
+    Policy::{Account, Owner, Public, Staff},
+};
+
+pub use limits::Paces;
 
 /// Largest body of a request, bytes.
 const MAX_BODY: usize = 64 * 1024;
@@ -56,6 +69,10 @@ pub struct Doors {
     pub proxies: Arc<[IpAddr]>,
     /// All limits are so many times as wide.
     pub limit_factor: u32,
+    /// How often one may.
+    pub limits: Limits,
+    /// Requests of each account in this minute.
+    pub paces: Arc<Paces>,
     /// What tracks show of orders.
     pub witness: Arc<dyn Witness>,
     /// Accounts that have something new in their inbox.
@@ -79,66 +96,113 @@ pub struct Doors {
 ))]
 struct Api;
 
-fn api() -> OpenApiRouter<Doors> {
-    OpenApiRouter::with_openapi(Api::openapi())
-        .routes(routes!(health::alive))
-        .routes(routes!(health::ready))
-        .routes(routes!(devices::enrol))
-        .routes(routes!(accounts::send_code))
-        .routes(routes!(accounts::sign_up))
-        .routes(routes!(accounts::sign_in))
-        .routes(routes!(accounts::refresh))
-        .routes(routes!(accounts::sign_out))
-        .routes(routes!(accounts::reset))
-        .routes(routes!(accounts::me))
-        .routes(routes!(accounts::change_phone))
-        .routes(routes!(accounts::create_organisation))
-        .routes(routes!(accounts::members, accounts::set_member))
-        .routes(routes!(accounts::remove_member))
-        .routes(routes!(machines::create))
-        .routes(routes!(machines::own))
-        .routes(routes!(machines::update))
-        .routes(routes!(machines::wish))
-        .routes(routes!(machines::set_rule))
-        .routes(routes!(machines::preview))
-        .routes(routes!(machines::set_availability))
-        .routes(routes!(machines::block))
-        .routes(routes!(machines::unblock))
-        .routes(routes!(machines::calendar))
-        .routes(routes!(plots::own, plots::import))
-        .routes(routes!(plots::delete))
-        .routes(routes!(admin::words))
-        .routes(routes!(quotes::search))
-        .routes(routes!(quotes::quote))
-        .routes(routes!(orders::own, orders::book))
-        .routes(routes!(orders::one))
-        .routes(routes!(orders::fee))
-        .routes(routes!(orders::command))
-        .routes(routes!(orders::messages, orders::say))
-        .routes(routes!(notices::own))
-        .routes(routes!(notices::read))
-        .routes(routes!(notices::ticket))
-        .routes(routes!(notices::live))
-        .merge(staff())
+/// Every route of the API with its policy.
+fn api() -> (OpenApiRouter<Doors>, Policies) {
+    let mut policies = Policies::default();
+    let mut description = Api::openapi();
+    policy::describe_security(&mut description);
+    let all = OpenApiRouter::with_openapi(description)
+        .merge(process(&mut policies))
+        .merge(people(&mut policies))
+        .merge(machines(&mut policies))
+        .merge(orders(&mut policies))
+        .merge(staff(&mut policies));
+    (all, policies)
+}
+
+fn process(all: &mut Policies) -> OpenApiRouter<Doors> {
+    OpenApiRouter::new()
+        .routes(all.of(Public, routes!(health::alive)))
+        .routes(all.of(Public, routes!(health::ready)))
+        .routes(all.of(Public, routes!(devices::enrol)))
+        .routes(all.of(Public, routes!(admin::words)))
+        // By a one-time ticket, which only an account gets.
+        .routes(all.of(Public, routes!(notices::live)))
+}
+
+fn people(all: &mut Policies) -> OpenApiRouter<Doors> {
+    OpenApiRouter::new()
+        .routes(all.of(Public, routes!(auth::send_code)))
+        .routes(all.of(Public, routes!(auth::sign_up)))
+        .routes(all.of(Public, routes!(auth::sign_in)))
+        .routes(all.of(Public, routes!(auth::refresh)))
+        .routes(all.of(Public, routes!(auth::sign_out)))
+        .routes(all.of(Public, routes!(auth::reset)))
+        .routes(all.of(Account, routes!(accounts::me, accounts::set_profile)))
+        .routes(all.of(Account, routes!(accounts::change_phone)))
+        .routes(all.of(Account, routes!(accounts::own_sessions)))
+        .routes(all.of(Account, routes!(accounts::end_session)))
+        .routes(all.of(Account, routes!(accounts::own_invitations)))
+        .routes(all.of(Account, routes!(accounts::answer_invitation)))
+        .routes(all.of(Account, routes!(organisations::create)))
+        .routes(all.of(
+            Owner,
+            routes!(organisations::invitations, organisations::invite),
+        ))
+        .routes(all.of(Owner, routes!(organisations::withdraw)))
+        .routes(all.of(Owner, routes!(organisations::members)))
+        .routes(all.of(Owner, routes!(organisations::set_function)))
+        // Drivers may leave.
+        .routes(all.of(Account, routes!(organisations::remove_member)))
+        .routes(all.of(Account, routes!(notices::own)))
+        .routes(all.of(Account, routes!(notices::read)))
+        .routes(all.of(Account, routes!(notices::ticket)))
+}
+
+fn machines(all: &mut Policies) -> OpenApiRouter<Doors> {
+    OpenApiRouter::new()
+        .routes(all.of(Owner, routes!(machines::create)))
+        .routes(all.of(Account, routes!(machines::own)))
+        .routes(all.of(Owner, routes!(machines::update)))
+        .routes(all.of(Owner, routes!(machines::wish)))
+        .routes(all.of(Owner, routes!(machines::set_rule)))
+        .routes(all.of(Owner, routes!(machines::preview)))
+        .routes(all.of(Owner, routes!(machines::set_availability)))
+        .routes(all.of(Owner, routes!(machines::block)))
+        .routes(all.of(Owner, routes!(machines::unblock)))
+        .routes(all.of(Account, routes!(machines::calendar)))
+}
+
+fn orders(all: &mut Policies) -> OpenApiRouter<Doors> {
+    OpenApiRouter::new()
+        .routes(all.of(Account, routes!(plots::own, plots::import)))
+        .routes(all.of(Account, routes!(plots::delete)))
+        .routes(all.of(Account, routes!(quotes::search)))
+        .routes(all.of(Account, routes!(quotes::quote)))
+        .routes(all.of(Account, routes!(orders::own, orders::book)))
+        .routes(all.of(Account, routes!(orders::one)))
+        .routes(all.of(Account, routes!(orders::fee)))
+        .routes(all.of(Account, routes!(orders::command)))
+        .routes(all.of(Account, routes!(orders::messages, orders::say)))
 }
 
 /// The routes of staff.
-fn staff() -> OpenApiRouter<Doors> {
+fn staff(all: &mut Policies) -> OpenApiRouter<Doors> {
     OpenApiRouter::new()
-        .routes(routes!(admin::all_orders, admin::book_on_behalf))
-        .routes(routes!(admin::one_order))
-        .routes(routes!(admin::order_command))
-        .routes(routes!(admin::test_pay))
-        .routes(routes!(admin::audits))
-        .routes(routes!(admin::judge_machine))
-        .routes(routes!(admin::judge_organisation))
-        .routes(routes!(admin::accounts))
-        .routes(routes!(admin::block_account))
-        .routes(routes!(admin::all_policies, admin::write_policy))
-        .routes(routes!(admin::write_word))
-        .routes(routes!(admin::audit_log))
-        .routes(routes!(admin::timers))
-        .routes(routes!(admin::retry_timer))
+        .routes(all.of(Staff("order.read"), routes!(admin::all_orders)))
+        .routes(all.of(Staff("order.act_for"), routes!(admin::book_on_behalf)))
+        .routes(all.of(Staff("order.read"), routes!(admin::one_order)))
+        .routes(all.of(Staff("order.act"), routes!(admin::order_command)))
+        .routes(all.of(Staff("test.pay"), routes!(admin::test_pay)))
+        .routes(all.of(Staff("audit.decide"), routes!(admin::audits)))
+        .routes(all.of(Staff("audit.decide"), routes!(admin::judge_machine)))
+        .routes(all.of(Staff("audit.decide"), routes!(admin::judge_organisation)))
+        .routes(all.of(Staff("account.read"), routes!(admin::accounts)))
+        .routes(all.of(Staff("account.block"), routes!(admin::block_account)))
+        .routes(all.of(Staff("account.phone"), routes!(staff::change_phone)))
+        .routes(all.of(Staff("staff.write"), routes!(staff::all)))
+        .routes(all.of(
+            Staff("staff.write"),
+            routes!(staff::appoint, staff::dismiss),
+        ))
+        .routes(all.of(
+            Staff("policy.write"),
+            routes!(admin::all_policies, admin::write_policy),
+        ))
+        .routes(all.of(Staff("policy.write"), routes!(admin::write_word)))
+        .routes(all.of(Staff("audit.read"), routes!(admin::audit_log)))
+        .routes(all.of(Staff("job.retry"), routes!(admin::timers)))
+        .routes(all.of(Staff("job.retry"), routes!(admin::retry_timer)))
 }
 
 /// An amount as people read it.
@@ -149,13 +213,19 @@ fn yuan(fen: Fen) -> String {
 /// The API's description.
 #[must_use]
 pub fn openapi() -> utoipa::openapi::OpenApi {
-    api().split_for_parts().1
+    api().0.split_for_parts().1
 }
 
 /// All routes.
 pub fn router(doors: Doors) -> Router {
-    let (api, description) = api().split_for_parts();
-    api.route("/metrics", get(health::own_metrics))
+    let (api, policies) = api();
+    let (api, description) = api.split_for_parts();
+    let guard = Guard {
+        policies: Arc::new(policies),
+        doors: doors.clone(),
+    };
+    api.route_layer(middleware::from_fn_with_state(guard, policy::guard))
+        .route("/metrics", get(health::own_metrics))
         .route(
             "/api/openapi.json",
             get(move || async move { Json(description) }),
@@ -163,6 +233,7 @@ pub fn router(doors: Doors) -> Router {
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)
         .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(headers::add))
         .layer(middleware::from_fn(trace::trace))
         .with_state(doors)
 }

@@ -2,18 +2,15 @@
 
 use axum::{
     extract::FromRequestParts,
-    http::{StatusCode, header::AUTHORIZATION, request::Parts},
+    http::{HeaderMap, StatusCode, header::AUTHORIZATION, request::Parts},
 };
 use furrow_domain::id::{AccountId, OrganisationId};
 
-use super::{Doors, problem::Problem, trace};
+use super::{Doors, problem::Problem};
 use crate::{
-    app::who::{Function, Who},
+    app::who::{Function, Origin, Who},
     db::accounts,
 };
-
-/// Somebody who is signed in.
-pub(super) struct SignedIn(pub Who);
 
 fn unauthorized() -> Problem {
     Problem::new(
@@ -23,21 +20,17 @@ fn unauthorized() -> Problem {
     )
 }
 
-impl FromRequestParts<Doors> for SignedIn {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, doors: &Doors) -> Result<Self, Problem> {
-        let header = parts.headers.get(AUTHORIZATION);
-        let token = header
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.strip_prefix("Bearer "))
-            .ok_or_else(unauthorized)?;
-        who(doors, token).await.map(Self)
-    }
-}
-
-/// Who shows this token now.
-pub(super) async fn who(doors: &Doors, token: &str) -> Result<Who, Problem> {
+/// Who shows the access token of these headers now.
+pub(super) async fn who(
+    doors: &Doors,
+    headers: &HeaderMap,
+    origin: &Origin,
+) -> Result<Who, Problem> {
+    let token = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.strip_prefix("Bearer "))
+        .ok_or_else(unauthorized)?;
     let claims = doors.tokens.read(token, doors.clock.now());
     let claims = claims.ok_or_else(unauthorized)?;
     let rights = accounts::rights(&doors.pool, claims.sub, claims.sid).await?;
@@ -55,11 +48,25 @@ pub(super) async fn who(doors: &Doors, token: &str) -> Result<Who, Problem> {
         account: AccountId(claims.sub),
         organisations,
         permissions: rights.permissions,
-        trace_id: trace::current(),
+        trace_id: origin.trace_id.clone(),
+        address: origin.address,
     })
 }
 
-/// Staff: everything under `/api/admin` comes through here, and to everybody else there is nothing.
+/// Somebody whom the guard has let in.
+pub(super) struct SignedIn(pub Who);
+
+impl FromRequestParts<Doors> for SignedIn {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Doors) -> Result<Self, Problem> {
+        // A route that asks for somebody and lets everybody in is closed.
+        let who = parts.extensions.get::<Who>().cloned();
+        who.map(Self).ok_or_else(unauthorized)
+    }
+}
+
+/// Staff whom the guard has let in by the route's permission.
 pub(super) struct Staff(pub Who);
 
 impl FromRequestParts<Doors> for Staff {
@@ -71,5 +78,17 @@ impl FromRequestParts<Doors> for Staff {
             return Err(super::problem::not_found().await);
         }
         Ok(Self(who))
+    }
+}
+
+/// Where a request comes from, as the guard has seen it.
+pub(super) struct Came(pub Origin);
+
+impl FromRequestParts<Doors> for Came {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Doors) -> Result<Self, Problem> {
+        let origin = parts.extensions.get::<Origin>().cloned();
+        Ok(Self(origin.unwrap_or_default()))
     }
 }

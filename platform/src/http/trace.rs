@@ -12,6 +12,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use futures_util::FutureExt as _;
+use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::problem::Problem;
@@ -40,8 +41,9 @@ pub(super) async fn trace(request: Request, next: Next) -> Response {
     let span = tracing::info_span!("http", method = %method, route = %route, trace_id = %id);
     let header = HeaderValue::from_str(&id);
     let begin = Instant::now();
-    let answer = TRACE.scope(id, within_time(request, next).instrument(span.clone()));
-    let mut answer = answer.await;
+    let work = TRACE.scope(id.clone(), whole(request, next).instrument(span.clone()));
+    let answer = within_time(&method, work);
+    let mut answer = TRACE.scope(id, answer.instrument(span.clone())).await;
     span.in_scope(|| note(&method, route, answer.status(), begin.elapsed()));
     if let Ok(header) = header {
         answer.headers_mut().insert("x-trace-id", header);
@@ -49,21 +51,39 @@ pub(super) async fn trace(request: Request, next: Next) -> Response {
     answer
 }
 
-async fn within_time(request: Request, next: Next) -> Response {
-    let answer = AssertUnwindSafe(next.run(request)).catch_unwind();
-    match tokio::time::timeout(REQUEST, answer).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(_)) => {
+/// The answer, also where its handler fails.
+async fn whole(request: Request, next: Next) -> Response {
+    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(answer) => answer,
+        Err(_) => {
             tracing::error!("http.panic");
             Problem::internal().into_response()
         }
-        Err(_) => Problem::new(
+    }
+}
+
+/// Waits for the answer as long as a request may take. What changes something runs to its end by itself,
+/// whether its caller still waits or not: cut off after its commit it would leave a repeated request
+/// without the answer to the first.
+async fn within_time(
+    method: &Method,
+    work: impl Future<Output = Response> + Send + 'static,
+) -> Response {
+    let answer = if method.is_safe() {
+        timeout(REQUEST, work).await
+    } else {
+        let running = tokio::spawn(work);
+        let ended = timeout(REQUEST, running).await;
+        ended.map(|answer| answer.unwrap_or_else(|_| Problem::internal().into_response()))
+    };
+    answer.unwrap_or_else(|_| {
+        Problem::new(
             StatusCode::REQUEST_TIMEOUT,
             "too_slow",
             "the request did not come to its end in time",
         )
-        .into_response(),
-    }
+        .into_response()
+    })
 }
 
 fn note(method: &Method, route: String, status: StatusCode, took: Duration) {

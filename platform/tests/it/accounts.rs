@@ -9,10 +9,10 @@ use crate::{
     world::{Answer, ask},
 };
 
-const PHONE: &str = "+8613800001111";
-const PASSWORD: &str = "correct horse";
+pub const PHONE: &str = "+8613800001111";
+pub const PASSWORD: &str = "correct horse";
 
-async fn post(town: &Town, path: &str, body: Value) -> Answer {
+pub async fn post(town: &Town, path: &str, body: Value) -> Answer {
     ask(
         town.platform.http_addr,
         "POST",
@@ -24,7 +24,7 @@ async fn post(town: &Town, path: &str, body: Value) -> Answer {
 }
 
 /// Asks for a code and reads it where the gateway keeps it.
-async fn code(town: &Town, phone: &str, purpose: &str) -> String {
+pub async fn code(town: &Town, phone: &str, purpose: &str) -> String {
     let body = json!({ "phone": phone, "purpose": purpose });
     assert_eq!(post(town, "/api/auth/codes", body).await.status, 202);
     let text: String =
@@ -36,7 +36,7 @@ async fn code(town: &Town, phone: &str, purpose: &str) -> String {
     text.chars().filter(char::is_ascii_digit).take(6).collect()
 }
 
-async fn signed_up(town: &Town) -> Value {
+pub async fn signed_up(town: &Town) -> Value {
     let code = code(town, PHONE, "sign_up").await;
     let body =
         json!({ "phone": "138 0000 1111", "code": code, "name": "Zhang", "password": PASSWORD });
@@ -45,7 +45,7 @@ async fn signed_up(town: &Town) -> Value {
     answer.json()
 }
 
-async fn me(town: &Town, session: &Value) -> u16 {
+pub async fn me(town: &Town, session: &Value) -> u16 {
     let bearer = format!(
         "authorization: Bearer {}",
         session["access_token"].as_str().unwrap()
@@ -336,45 +336,4 @@ async fn too_many_tries_are_told_how_long_to_wait() {
             .status,
         401
     );
-}
-
-#[tokio::test]
-async fn members_are_put_in_by_those_who_may_and_the_last_owner_stays() {
-    let town = Town::new().await;
-    let (owner, _) = town.owner().await;
-    let id = town.get(&owner, "/api/me").await.json()["organisations"][0]["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let (manager, driver) = (town.person().await, town.person().await);
-    let phone = async |person: &crate::people::Person| -> String {
-        sqlx::query_scalar("select phone from accounts where id = $1")
-            .bind(person.account)
-            .fetch_one(&town.world.pool)
-            .await
-            .unwrap()
-    };
-    let path = format!("/api/organisations/{id}/members");
-    let put = async |by: &crate::people::Person, who: &crate::people::Person, function: &str| {
-        let body = json!({ "phone": phone(who).await, "function": function });
-        town.post(by, &path, &body).await.status
-    };
-    assert_eq!(put(&owner, &manager, "manager").await, 200);
-    assert_eq!(
-        put(&manager, &driver, "manager").await,
-        404,
-        "only owners make managers"
-    );
-    assert_eq!(put(&manager, &driver, "operator").await, 200);
-    assert_eq!(put(&driver, &manager, "operator").await, 404);
-    assert_eq!(put(&owner, &owner, "operator").await, 422);
-    let members = town.get(&owner, &path).await.json();
-    assert_eq!(members.as_array().unwrap().len(), 3);
-    let remove = async |by: &crate::people::Person, who: &crate::people::Person| {
-        let path = format!("{path}/{}", who.account);
-        town.send(by, "DELETE", &path, &json!({})).await.status
-    };
-    assert_eq!(remove(&manager, &driver).await, 204);
-    assert_eq!(remove(&manager, &driver).await, 404);
-    assert_eq!(remove(&manager, &owner).await, 404, "the last owner stays");
 }

@@ -69,8 +69,10 @@ impl Town {
             let number = u32::from_be_bytes(ids::secret());
             let phone = format!("+8613{:09}", number % 1_000_000_000);
             sqlx::query(
-                "with a as (insert into accounts (id, phone, name, created_at) values ($1, $2, 'N', $4) returning id)
-                 insert into refresh_families (id, account_id, created_at) select $3, id, $4 from a",
+                "with a as (insert into accounts (id, phone, name, created_at) values ($1, $2, 'N', $4) returning id),
+                 f as (insert into refresh_families (id, account_id, created_at) select $3, id, $4 from a returning id)
+                 insert into refresh_tokens (token_hash, family_id, issued_at, expires_at)
+                 select uuid_send($3), id, $4, 'infinity' from f",
             )
             .bind(account)
             .bind(phone)
@@ -97,10 +99,24 @@ impl Town {
             .execute(&self.world.pool)
             .await
             .unwrap();
+        sqlx::query("update refresh_families set second_factor_at = now() where id = $1")
+            .bind(person.session)
+            .execute(&self.world.pool)
+            .await
+            .unwrap();
         person
     }
 
-    fn bearer(&self, who: &Person) -> String {
+    /// The phone of somebody.
+    pub async fn phone(&self, who: &Person) -> String {
+        sqlx::query_scalar("select phone from accounts where id = $1")
+            .bind(who.account)
+            .fetch_one(&self.world.pool)
+            .await
+            .unwrap()
+    }
+
+    pub fn bearer(&self, who: &Person) -> String {
         let account = AccountId(who.account);
         let token = self.tokens.make(account, who.session, 1, self.now());
         format!("authorization: Bearer {}", token.unwrap())

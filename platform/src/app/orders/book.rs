@@ -30,9 +30,10 @@ use crate::{
         who::Who,
     },
     db::{
-        self, Connection, Pool, accounts,
+        self, Connection, Pool,
         machines::{self, MachineRow, NewSlot},
         orders::{self, NewOrder, OrderRow},
+        organisations,
     },
     ids,
 };
@@ -179,7 +180,7 @@ async fn booking(
     Ok(Booking {
         id: OrderId(ids::new_id(now)),
         renter,
-        renter_organisations: accounts::organisations_of(tx, renter.0)
+        renter_organisations: organisations::of_account(tx, renter.0)
             .await?
             .into_iter()
             .map(OrganisationId)

@@ -20,8 +20,7 @@ use uuid::Uuid;
 
 use super::{
     Doors,
-    accounts::IdView,
-    body::{Asked, Body, Page},
+    body::{Asked, Body, IdView, Page},
     idempotency,
     limits::{self, ORDERS_BY_ACCOUNT},
     problem::Problem,

@@ -184,6 +184,7 @@ fn who(account: Uuid) -> Who {
         organisations: vec![],
         permissions: vec![],
         trace_id: "0123456789abcdef0123456789abcdef".into(),
+        address: None,
     }
 }
 
