@@ -57,6 +57,12 @@ ids! {
     ProposalId
     /// A payment attempt.
     PaymentId
+    /// A refund of a payment.
+    RefundId
+    /// A payout to somebody's bank account.
+    PayoutId
+    /// A transaction of the ledger.
+    TxnId
     /// A notice.
     NoticeId
 }

@@ -6,6 +6,7 @@ pub mod evidence;
 pub mod fieldwork;
 pub mod geo;
 pub mod id;
+pub mod ledger;
 pub mod money;
 pub mod order;
 pub mod period;

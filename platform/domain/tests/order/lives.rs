@@ -17,7 +17,10 @@ use furrow_domain::{
 };
 use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 
-use crate::stage::{OTHER_ADMIN, Stage, actor, booking, every_command, propose};
+use crate::{
+    books,
+    stage::{OTHER_ADMIN, Stage, actor, booking, every_command, propose},
+};
 
 /// What the entries of a life moved in and out of one account.
 fn moved(stage: &Stage, account: Account) -> i64 {
@@ -285,6 +288,6 @@ proptest! {
         deposit in 0..200_000_i64,
         auto in any::<bool>(),
     ) {
-        live(&seed, prepaid, deposit, auto);
+        books::closed(&live(&seed, prepaid, deposit, auto));
     }
 }

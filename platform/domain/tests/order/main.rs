@@ -7,6 +7,7 @@
 )]
 
 mod bills;
+mod books;
 mod bounds;
 mod changes;
 mod clocks;
