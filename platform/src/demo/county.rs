@@ -310,6 +310,7 @@ impl Town<'_> {
         let tap = Command::Start {
             photo: true,
             override_reason: None,
+            acted_at: None,
         };
         let begin = start + TimeDelta::minutes(5);
         self.step(id, owner, &tap, begin).await?;

@@ -184,6 +184,8 @@ pub enum Command {
         photo: bool,
         /// An admin starts against the track, and why.
         override_reason: Option<String>,
+        /// When it was tapped, for taps that come late: the facts are those of then.
+        acted_at: Option<DateTime<Utc>>,
     },
     /// T12 by the track, after the silent sides were asked.
     StartAskedDue,
@@ -214,9 +216,14 @@ pub enum Command {
     Pause {
         /// Why.
         reason: String,
+        /// When it was tapped, for taps that come late.
+        acted_at: Option<DateTime<Utc>>,
     },
     /// Go on.
-    Resume,
+    Resume {
+        /// When it was tapped, for taps that come late.
+        acted_at: Option<DateTime<Utc>>,
+    },
     /// The renter gives the machine back.
     RequestReturn,
     /// T19.

@@ -145,7 +145,7 @@ impl Command {
             Self::AutoFinish => Kind::AutoFinish,
             Self::UndoFinish => Kind::UndoFinish,
             Self::Pause { .. } => Kind::Pause,
-            Self::Resume => Kind::Resume,
+            Self::Resume { .. } => Kind::Resume,
             Self::RequestReturn => Kind::RequestReturn,
             Self::ProposeBill { .. } => Kind::ProposeBill,
             Self::ObjectBill { .. } => Kind::ObjectBill,

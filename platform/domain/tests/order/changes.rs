@@ -54,6 +54,7 @@ fn taps_and_a_proven_start_of_the_old_time_start_nothing_in_the_new_one() {
     let tap = Command::Start {
         photo: true,
         override_reason: None,
+        acted_at: None,
     };
     let mut stage = Stage::new().accepted().at(at("05T08:05:00"));
     stage.facts.presence = Presence::Started {

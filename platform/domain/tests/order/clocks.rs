@@ -196,6 +196,7 @@ fn a_withdrawal_before_work_leaves_a_day_to_begin_and_none_after_the_end() {
 fn pauses_move_the_begin_of_overtime() {
     let rain = Command::Pause {
         reason: "rain".into(),
+        acted_at: None,
     };
     let overtime = |stage: &Stage, now| {
         fire(&stage.order, TimerKind::J8b, &stage.facts, now).map(|outcome| match outcome {
@@ -212,7 +213,7 @@ fn pauses_move_the_begin_of_overtime() {
     assert!(overtime(&paused, begins).unwrap() >= Some(again));
     let resumed = paused
         .at(at("05T09:40:00"))
-        .by(Role::Operator, &Command::Resume);
+        .by(Role::Operator, &Command::Resume { acted_at: None });
     let moved = begins + TimeDelta::minutes(40);
     assert_eq!(overtime(&resumed, begins), Ok(Some(moved)));
     assert_eq!(overtime(&resumed, moved - MS), Ok(Some(moved)));

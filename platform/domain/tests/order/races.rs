@@ -94,6 +94,7 @@ fn start_against_cancel() {
     let tap = Command::Start {
         photo: true,
         override_reason: None,
+        acted_at: None,
     };
     assert!(gone.try_by(Role::Owner, &tap).is_err());
 }

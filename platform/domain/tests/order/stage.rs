@@ -226,6 +226,7 @@ impl Stage {
         let tap = Command::Start {
             photo: true,
             override_reason: None,
+            acted_at: None,
         };
         self.accepted()
             .at(at("05T08:00:00"))
@@ -345,6 +346,7 @@ pub fn every_command() -> Vec<Command> {
         Command::Start {
             photo: true,
             override_reason: Some("seen".into()),
+            acted_at: None,
         },
         Command::StartAskedDue,
         Command::StartProven,
@@ -358,8 +360,9 @@ pub fn every_command() -> Vec<Command> {
         Command::UndoFinish,
         Command::Pause {
             reason: "rain".into(),
+            acted_at: None,
         },
-        Command::Resume,
+        Command::Resume { acted_at: None },
         Command::RequestReturn,
         propose(432_100, 0),
         Command::ObjectBill { text: "no".into() },

@@ -12,6 +12,7 @@ fn tap(photo: bool) -> Command {
     Command::Start {
         photo,
         override_reason: None,
+        acted_at: None,
     }
 }
 
@@ -33,6 +34,7 @@ fn whoever_taps_while_the_machine_is_elsewhere_is_refused_and_told_the_distance(
     let admin = Command::Start {
         photo: false,
         override_reason: Some("seen by staff".into()),
+        acted_at: None,
     };
     let stage = stage.by(Role::Admin, &admin);
     assert_eq!(stage.order.start_evidence, Some(StartEvidence::Override));
@@ -318,4 +320,77 @@ fn what_the_track_shows_as_begun_is_never_closed_as_never_begun() {
     };
     let stage = stage.by(Role::System, &Command::NoStart);
     assert_eq!(stage.order.status, Status::Disputed);
+}
+
+/// Taps without a network, told later.
+fn told_late(now: &str, acted: &str, photo: bool) -> (Stage, Command) {
+    let mut stage = Stage::new().accepted().at(at(now));
+    stage.facts.presence = Presence::AtPlot;
+    let command = Command::Start {
+        photo,
+        override_reason: None,
+        acted_at: Some(at(acted)),
+    };
+    (stage, command)
+}
+
+#[test]
+fn a_tap_counts_from_when_it_was_made_if_it_is_told_within_twelve_hours_of_the_end() {
+    let ms = TimeDelta::milliseconds(1);
+    let end = at("06T00:00:00");
+    let found = [end - ms, end, end + ms].map(|now| {
+        let (mut stage, tap) = told_late("05T13:00:00", "05T08:03:00", true);
+        stage.now = now;
+        stage.try_by(Role::Operator, &tap).is_ok()
+    });
+    assert_eq!(found, [true, true, false]);
+    // A phone whose clock is ahead, or behind the acceptance, says nothing about when.
+    for wrong in ["05T13:00:01", "01T00:00:00"] {
+        let (mut stage, tap) = told_late("05T13:00:00", wrong, true);
+        if wrong == "01T00:00:00" {
+            stage.order.accepted_at = Some(at("02T00:00:00"));
+        }
+        let found = stage.try_by(Role::Operator, &tap);
+        assert_eq!(found, Err(Refusal::TooLate(at("05T12:00:00"))));
+    }
+    let (mut early, tap) = told_late("05T09:00:00", "05T06:59:59", true);
+    let found = early.try_by(Role::Operator, &tap);
+    assert_eq!(found, Err(Refusal::TooEarly(at("05T07:00:00"))));
+}
+
+#[test]
+fn work_began_with_the_later_of_the_two_taps_in_whatever_order_they_are_told() {
+    for (first, second) in [
+        ("05T08:03:00", "05T08:07:00"),
+        ("05T08:07:00", "05T08:03:00"),
+    ] {
+        let (stage, owner) = told_late("05T13:00:00", first, true);
+        let (_, renter) = told_late("05T13:00:00", second, true);
+        let done = stage.by(Role::Operator, &owner).by(Role::Renter, &renter);
+        assert_eq!(done.order.started_at, Some(at("05T08:07:00")));
+    }
+}
+
+#[test]
+fn pauses_are_as_long_as_the_phone_says_and_never_overlap() {
+    let pause = |acted: &str| Command::Pause {
+        reason: "rain".into(),
+        acted_at: Some(at(acted)),
+    };
+    let resume = |acted: &str| Command::Resume {
+        acted_at: Some(at(acted)),
+    };
+    let stage = Stage::new().in_work().at(at("05T11:00:00"));
+    let stage = stage
+        .by(Role::Operator, &pause("05T09:00:00"))
+        .by(Role::Operator, &resume("05T09:30:00"));
+    assert_eq!(stage.order.paused(stage.now), TimeDelta::minutes(30));
+    // Before work, within the former pause, or in time to come: the time of the telling.
+    for wrong in ["05T07:59:59", "05T09:29:59", "05T11:00:01"] {
+        let again = stage.clone().by(Role::Operator, &pause(wrong));
+        assert_eq!(again.order.pauses[1].from, at("05T11:00:00"), "{wrong}");
+    }
+    let again = stage.by(Role::Operator, &pause("05T10:00:00"));
+    let backwards = again.by(Role::Operator, &resume("05T09:59:59"));
+    assert_eq!(backwards.order.pauses[1].to, Some(at("05T11:00:00")));
 }

@@ -100,7 +100,14 @@ pub async fn command(
         party(who, &order)
     };
     let actor = who.acting(role, order.organisation)?;
-    let shown = look(witness, &row, &order, now).await?;
+    // A start that was tapped without a network is judged by where the machine was then.
+    let then = match command {
+        Command::Start {
+            acted_at: Some(at), ..
+        } => now.min(*at),
+        _ => now,
+    };
+    let shown = look(witness, &row, &order, then).await?;
     let cause = Cause {
         role: actor.role,
         account: Some(who.account.0),
@@ -345,6 +352,7 @@ pub async fn start_by_code(
     let start = Command::Start {
         photo,
         override_reason: None,
+        acted_at: None,
     };
     let cause = |role| Cause {
         role,

@@ -100,6 +100,9 @@ pub(in crate::http) enum CommandBody {
         /// Staff starts it against the track, and why.
         #[serde(default)]
         override_reason: Option<String>,
+        /// When it was tapped, for a phone without a network.
+        #[serde(default)]
+        acted_at: Option<DateTime<Utc>>,
     },
     ClaimNoShow,
     ContestClaim,
@@ -113,8 +116,15 @@ pub(in crate::http) enum CommandBody {
     UndoFinish,
     Pause {
         reason: String,
+        /// When it was tapped, for a phone without a network.
+        #[serde(default)]
+        acted_at: Option<DateTime<Utc>>,
     },
-    Resume,
+    Resume {
+        /// When it was tapped, for a phone without a network.
+        #[serde(default)]
+        acted_at: Option<DateTime<Utc>>,
+    },
     RequestReturn,
     /// The owner's bill.
     ProposeBill {
@@ -275,17 +285,19 @@ fn to_command(body: CommandBody, now: DateTime<Utc>) -> Result<Command, Problem>
         CommandBody::Start {
             photo,
             override_reason,
+            acted_at,
             ..
         } => Command::Start {
             photo,
             override_reason,
+            acted_at,
         },
         CommandBody::ClaimNoShow => Command::ClaimNoShow,
         CommandBody::ContestClaim => Command::ContestClaim,
         CommandBody::Finish { reason, acted_at } => Command::Finish { reason, acted_at },
         CommandBody::UndoFinish => Command::UndoFinish,
-        CommandBody::Pause { reason } => Command::Pause { reason },
-        CommandBody::Resume => Command::Resume,
+        CommandBody::Pause { reason, acted_at } => Command::Pause { reason, acted_at },
+        CommandBody::Resume { acted_at } => Command::Resume { acted_at },
         CommandBody::RequestReturn => Command::RequestReturn,
         CommandBody::ProposeBill {
             total_fen,

@@ -16,7 +16,7 @@ mod start;
 mod verdict;
 mod work;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{
     Order,
@@ -31,6 +31,9 @@ use super::{
 };
 
 pub use ending::{owner_penalty, renter_fee};
+
+/// Taps that were kept on a phone count until so long after the end.
+const LATEST_WORD: TimeDelta = TimeDelta::hours(12);
 
 /// What every step sees.
 struct Case<'a> {
@@ -137,7 +140,8 @@ fn apply(case: &Case<'_>, command: &Command) -> Result<Outcome, Refusal> {
         Command::Start {
             photo,
             override_reason,
-        } => start::tap(case, *photo, override_reason.as_deref()),
+            acted_at,
+        } => start::tap(case, *photo, override_reason.as_deref(), *acted_at),
         Command::StartProven => start::proven(case),
         Command::StartAskedDue => start::asked_due(case),
         Command::ClaimNoShow => claim::claim(case),
@@ -148,8 +152,8 @@ fn apply(case: &Case<'_>, command: &Command) -> Result<Outcome, Refusal> {
         Command::FinishAskedDue => work::finish_stands(case),
         Command::AutoFinish => work::auto_finish(case),
         Command::UndoFinish => work::undo(case),
-        Command::Pause { reason } => work::pause(case, reason),
-        Command::Resume => work::resume(case),
+        Command::Pause { reason, acted_at } => work::pause(case, reason, *acted_at),
+        Command::Resume { acted_at } => work::resume(case, *acted_at),
         Command::RequestReturn => work::request_return(case),
         Command::ProposeBill { bill } => settlement::propose(case, *bill),
         Command::ObjectBill { text } => settlement::object(case, text),
@@ -243,7 +247,7 @@ fn already(order: &Order, command: &Command, role: Role) -> bool {
         | Command::AutoFinish
         | Command::UndoFinish
         | Command::Pause { .. }
-        | Command::Resume
+        | Command::Resume { .. }
         | Command::ProposeBill { .. }
         | Command::ObjectBill { .. }
         | Command::ConfirmBySilence
@@ -265,6 +269,13 @@ fn already(order: &Order, command: &Command, role: Role) -> bool {
         | Command::Seal
         | Command::Remind(_) => false,
     }
+}
+
+/// When something was tapped: by the phone if its word came in time and lies between `since` and now, else now.
+fn tapped(case: &Case<'_>, acted_at: Option<DateTime<Utc>>, since: DateTime<Utc>) -> DateTime<Utc> {
+    let in_time = case.now <= case.order.end + LATEST_WORD;
+    let acted = acted_at.filter(|at| in_time && since <= *at && *at <= case.now);
+    acted.unwrap_or(case.now)
 }
 
 /// One step after another, in one transaction.

@@ -62,7 +62,7 @@ fn staff(order: &Order, command: &Command, actor: &Actor) -> Result<Role, Refusa
         | Command::Finish { .. }
         | Command::UndoFinish
         | Command::Pause { .. }
-        | Command::Resume
+        | Command::Resume { .. }
         | Command::RequestReturn
         | Command::ObjectBill { .. }
         | Command::ConfirmBill { .. }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Case, permitted, said, work};
+use super::{Case, permitted, said, tapped, work};
 use crate::{
     order::{
         StartEvidence, Tap, Taps,
@@ -59,12 +59,12 @@ pub(super) fn departed(case: &Case<'_>) -> Outcome {
         .into()
 }
 
-fn in_window(case: &Case<'_>) -> Result<(), Refusal> {
+fn in_window(case: &Case<'_>, at: DateTime<Utc>) -> Result<(), Refusal> {
     let order = case.order;
     let window = order.terms.start_window(order.start, order.end);
     match window {
-        Some(window) if case.now < window.from() => Err(Refusal::TooEarly(window.from())),
-        Some(window) if case.now < window.to() => Ok(()),
+        Some(window) if at < window.from() => Err(Refusal::TooEarly(window.from())),
+        Some(window) if at < window.to() => Ok(()),
         Some(_) | None => Err(Refusal::TooLate(order.end)),
     }
 }
@@ -73,15 +73,17 @@ pub(super) fn tap(
     case: &Case<'_>,
     photo: bool,
     override_reason: Option<&str>,
+    acted_at: Option<DateTime<Utc>>,
 ) -> Result<Outcome, Refusal> {
-    in_window(case)?;
+    let now = tapped(case, acted_at, case.order.accepted_at.unwrap_or(case.now));
+    in_window(case, now)?;
     if case.facts.other_in_work {
         return Err(Refusal::MachineBusy);
     }
     if case.side() == Role::Admin {
         permitted(case, "order.override_start")?;
         let reason = said(override_reason.unwrap_or_default(), "reason")?;
-        let decision = started(case, case.order.taps, StartEvidence::Override, case.now);
+        let decision = started(case, case.order.taps, StartEvidence::Override, now);
         return Ok(decision.because(reason).into());
     }
     if let Presence::Elsewhere { distance_m } = case.facts.presence {
@@ -90,7 +92,7 @@ pub(super) fn tap(
     let mut taps = case.order.taps;
     let before = own(case, &taps).copied();
     let tap = Tap {
-        at: before.map_or(case.now, |tap| tap.at),
+        at: before.map_or(now, |tap| tap.at),
         photo: photo || before.is_some_and(|tap| tap.photo),
     };
     if case.side() == Role::Renter {
@@ -99,7 +101,7 @@ pub(super) fn tap(
         taps.owner = Some(tap);
     }
     match (taps.owner, taps.renter) {
-        (Some(owner), Some(renter)) => both(case, taps, (owner.photo, renter.photo)),
+        (Some(owner), Some(renter)) => both(case, taps, &owner, &renter),
         (Some(_), None) | (None, Some(_)) => Ok(one(case, taps, before != Some(tap))),
         (None, None) => Err(Refusal::Missing("tap")),
     }
@@ -123,8 +125,10 @@ fn shown(case: &Case<'_>) -> Presence {
     }
 }
 
-/// Both say so; whether the owner's side and the renter have a photo.
-fn both(case: &Case<'_>, taps: Taps, photos: (bool, bool)) -> Result<Outcome, Refusal> {
+/// Both say so: with the later of their taps, or with the first proven step.
+fn both(case: &Case<'_>, taps: Taps, owner: &Tap, renter: &Tap) -> Result<Outcome, Refusal> {
+    let photos = (owner.photo, renter.photo);
+    let later = owner.at.max(renter.at);
     let handed_over = case.order.terms.service_mode == ServiceMode::SelfDrive;
     if handed_over && photos != (true, true) {
         // The machine goes into the renter's hands: both show in what state.
@@ -132,9 +136,9 @@ fn both(case: &Case<'_>, taps: Taps, photos: (bool, bool)) -> Result<Outcome, Re
     }
     let (evidence, at) = match shown(case) {
         Presence::Started { at } => (StartEvidence::Taps, at),
-        Presence::AtPlot => (StartEvidence::Taps, case.now),
+        Presence::AtPlot => (StartEvidence::Taps, later),
         Presence::NoDevice | Presence::Silent | Presence::Poor if photos != (false, false) => {
-            (StartEvidence::Photo, case.now)
+            (StartEvidence::Photo, later)
         }
         Presence::NoDevice | Presence::Silent | Presence::Poor => {
             return Err(Refusal::Missing("photo"));
@@ -184,7 +188,10 @@ pub(super) fn proven(case: &Case<'_>) -> Result<Outcome, Refusal> {
     let Presence::Started { at } = case.facts.presence else {
         return Err(Refusal::NotProven);
     };
-    if in_window(case).is_err() || case.order.taps.asked_at.is_some() || case.facts.other_in_work {
+    if in_window(case, case.now).is_err()
+        || case.order.taps.asked_at.is_some()
+        || case.facts.other_in_work
+    {
         return Ok(Outcome::Skipped);
     }
     let taps = Taps {

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Case, dispute, said};
+use super::{Case, dispute, said, tapped};
 use crate::{
     order::{
         Order, Pause,
@@ -25,7 +25,7 @@ const STILL_WORKING: TimeDelta = TimeDelta::minutes(5);
 const UNDO: TimeDelta = TimeDelta::minutes(10);
 /// The machine must stand still so long before the clock finishes.
 const STANDS: TimeDelta = TimeDelta::minutes(30);
-/// At the latest the clock finishes so long after the end; late taps count until then.
+/// At the latest the clock finishes so long after the end.
 const LATEST: TimeDelta = TimeDelta::hours(12);
 
 /// J8, J8b and J9.
@@ -52,10 +52,7 @@ pub(super) fn finish(
         return request_return(case);
     }
     let started = order.started_at.unwrap_or(order.start);
-    // A phone's own time counts if it came in time and lies between start and now.
-    let latest = order.end + LATEST;
-    let acted = acted_at.filter(|at| started <= *at && *at <= case.now && case.now <= latest);
-    let acted = acted.unwrap_or(case.now);
+    let acted = tapped(case, acted_at, started);
     let staff = case.side() == Role::Admin;
     let reason = match reason {
         None if staff || acted < started + SOON => return Err(Refusal::Missing("reason")),
@@ -182,15 +179,22 @@ pub(super) fn undo(case: &Case<'_>) -> Result<Outcome, Refusal> {
     Ok(while_working(decision, case.now).into())
 }
 
-pub(super) fn pause(case: &Case<'_>, reason: &str) -> Result<Outcome, Refusal> {
+pub(super) fn pause(
+    case: &Case<'_>,
+    reason: &str,
+    acted_at: Option<DateTime<Utc>>,
+) -> Result<Outcome, Refusal> {
     let reason = said(reason, "reason")?;
     if case.order.is_paused() {
         return Ok(Outcome::AlreadyApplied);
     }
+    let former = case.order.pauses.last().and_then(|pause| pause.to);
+    let since = former.or(case.order.started_at).unwrap_or(case.order.start);
+    let from = tapped(case, acted_at, since);
     Ok(Decision::of(case.order, "pause")
         .with(|o| {
             o.pauses.push(Pause {
-                from: case.now,
+                from,
                 to: None,
                 reason: reason.clone(),
             });
@@ -200,14 +204,16 @@ pub(super) fn pause(case: &Case<'_>, reason: &str) -> Result<Outcome, Refusal> {
         .into())
 }
 
-pub(super) fn resume(case: &Case<'_>) -> Result<Outcome, Refusal> {
-    if !case.order.is_paused() {
+pub(super) fn resume(case: &Case<'_>, acted_at: Option<DateTime<Utc>>) -> Result<Outcome, Refusal> {
+    let open = case.order.pauses.last().filter(|pause| pause.to.is_none());
+    let Some(since) = open.map(|pause| pause.from) else {
         return Ok(Outcome::AlreadyApplied);
-    }
+    };
+    let to = tapped(case, acted_at, since);
     Ok(Decision::of(case.order, "resume")
         .with(|o| {
             if let Some(pause) = o.pauses.last_mut() {
-                pause.to = Some(case.now);
+                pause.to = Some(to);
             }
         })
         .tell_both(NoticeKind::PauseChanged)
