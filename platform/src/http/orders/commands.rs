@@ -3,9 +3,9 @@
 use axum::http::StatusCode;
 use chrono::{DateTime, NaiveDate, Utc};
 use furrow_domain::{
-    id::{AccountId, MachineId, OrderId, ProposalId},
+    id::{MachineId, OrderId, ProposalId},
     money::Fen,
-    order::command::{BillSum, Command, DisputeCategory, NoFault, Proposed, RulingAmounts},
+    order::command::{BillSum, Command, DisputeCategory, NoFault, Proposed, RulingAmounts, Shares},
 };
 use serde::Deserialize;
 use uuid::Uuid;
@@ -145,22 +145,31 @@ pub(in crate::http) enum CommandBody {
     Withdraw,
     AcceptRuling,
     Appeal,
-    /// Staff decides; the parts sum to all that is held.
+    /// One side of a dispute offers to end it so; the parts sum to all that is held.
+    Offer {
+        rent_fen: i64,
+        damage_fen: i64,
+        refund_fen: i64,
+    },
+    /// The other side takes the offer that it saw.
+    AcceptOffer {
+        rent_fen: i64,
+        damage_fen: i64,
+        refund_fen: i64,
+    },
+    /// Staff decides; the parts sum to all that is held. Above 5,000 yuan it counts when a second one has
+    /// decided the same.
     Rule {
         rent_fen: i64,
         commission_fen: i64,
         damage_fen: i64,
         refund_fen: i64,
         reason: String,
-        #[serde(default)]
-        approver: Option<Uuid>,
     },
     /// Staff: nothing was done.
     Void {
         fee_fen: i64,
         reason: String,
-        #[serde(default)]
-        approver: Option<Uuid>,
     },
     ForceCancel {
         fee_fen: i64,
@@ -253,6 +262,14 @@ fn fen(field: &str, amount: i64) -> Result<Fen, Problem> {
     }
 }
 
+fn shares(rent: i64, damage: i64, refund: i64) -> Result<Shares, Problem> {
+    Ok(Shares {
+        rent_fen: fen("rent_fen", rent)?,
+        damage_fen: fen("damage_fen", damage)?,
+        refund_fen: fen("refund_fen", refund)?,
+    })
+}
+
 /// The core's command.
 #[expect(clippy::too_many_lines, reason = "one arm a command")]
 fn to_command(body: CommandBody, now: DateTime<Utc>) -> Result<Command, Problem> {
@@ -321,13 +338,26 @@ fn to_command(body: CommandBody, now: DateTime<Utc>) -> Result<Command, Problem>
         CommandBody::Withdraw => Command::Withdraw,
         CommandBody::AcceptRuling => Command::AcceptRuling,
         CommandBody::Appeal => Command::Appeal,
+        CommandBody::Offer {
+            rent_fen,
+            damage_fen,
+            refund_fen,
+        } => Command::Offer {
+            shares: shares(rent_fen, damage_fen, refund_fen)?,
+        },
+        CommandBody::AcceptOffer {
+            rent_fen,
+            damage_fen,
+            refund_fen,
+        } => Command::AcceptOffer {
+            shares: shares(rent_fen, damage_fen, refund_fen)?,
+        },
         CommandBody::Rule {
             rent_fen,
             commission_fen,
             damage_fen,
             refund_fen,
             reason,
-            approver,
         } => Command::Rule {
             amounts: RulingAmounts {
                 rent_fen: fen("rent_fen", rent_fen)?,
@@ -336,16 +366,14 @@ fn to_command(body: CommandBody, now: DateTime<Utc>) -> Result<Command, Problem>
                 refund_fen: fen("refund_fen", refund_fen)?,
             },
             reason,
-            approver: approver.map(AccountId),
+            // A name is no consent: the second one comes himself.
+            approver: None,
         },
-        CommandBody::Void {
-            fee_fen,
-            reason,
-            approver,
-        } => Command::Void {
+        CommandBody::Void { fee_fen, reason } => Command::Void {
             fee_fen: fen("fee_fen", fee_fen)?,
             reason,
-            approver: approver.map(AccountId),
+            // A name is no consent: the second one comes himself.
+            approver: None,
         },
         CommandBody::ForceCancel { fee_fen, reason } => Command::ForceCancel {
             fee_fen: fen("fee_fen", fee_fen)?,

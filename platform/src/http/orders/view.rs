@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use furrow_domain::order::{
-    Order, Proposal, ProposedBill, StartEvidence,
+    Offer, Order, Proposal, ProposedBill, StartEvidence,
     status::{CancelReason, Phase, Status, TimeoutKind},
 };
 use serde::Serialize;
@@ -60,6 +60,9 @@ pub(in crate::http) struct OrderView {
     /// What is proposed to be paid.
     #[schema(value_type = Option<Object>)]
     bill: Option<ProposedBill>,
+    /// How one side of a dispute would end it.
+    #[schema(value_type = Option<Object>)]
+    offer: Option<Offer>,
     /// A command that had been carried out before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     already_applied: bool,
@@ -111,6 +114,7 @@ impl OrderView {
             refunds_text: yuan(funds.refunds),
             proposal: order.proposal.clone(),
             bill: order.bill,
+            offer: order.offer,
             already_applied: false,
             now,
         }
