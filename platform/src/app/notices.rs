@@ -36,6 +36,8 @@ pub struct About<'a> {
     pub order: &'a Order,
     /// Its number.
     pub order_no: &'a str,
+    /// The step that tells, by its id.
+    pub step: &'a str,
     /// By which the logs know the request.
     pub trace_id: &'a str,
 }
@@ -56,6 +58,7 @@ pub async fn tell(
     let About {
         order,
         order_no,
+        step,
         trace_id,
     } = about;
     let people = match to {
@@ -71,8 +74,10 @@ pub async fn tell(
     if let (Value::Object(data), Value::Object(more)) = (&mut data, more) {
         data.extend(more.clone());
     }
-    // Reminders of an epoch come once; steps once for each version.
-    let cause = format!("{}:{}:{}:{name}", order.id, order.epoch, order.version);
+    // A step tells once for each version. Reminders leave the version as it is: each of them tells once, one
+    // that comes every day once a day.
+    let (day, (id, epoch, version)) = (now.date_naive(), (order.id, order.epoch, order.version));
+    let cause = format!("{id}:{epoch}:{version}:{step}:{day}:{name}");
     for account in people {
         let new = NewNotice {
             account,

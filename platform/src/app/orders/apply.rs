@@ -167,9 +167,9 @@ async fn carry_out(
             Ok(())
         }
         Effect::Notice(to, kind) => {
-            notices::tell(tx, about(row, order, cause), *to, *kind, &Value::Null, now).await
+            notices::tell(tx, about(row, step, cause), *to, *kind, &Value::Null, now).await
         }
-        Effect::IssueStartCode => start_code(tx, row, order, cause, now).await,
+        Effect::IssueStartCode => start_code(tx, row, step, cause, now).await,
         Effect::Strike => {
             let organisation = order.organisation.0;
             orders::insert_strike(tx, organisation, row.id, now).await?;
@@ -217,7 +217,7 @@ async fn slot(
 async fn start_code(
     tx: &mut Connection,
     row: &OrderRow,
-    order: &Order,
+    step: &Decision,
     cause: &Cause,
     now: DateTime<Utc>,
 ) -> Result<(), Fault> {
@@ -225,7 +225,7 @@ async fn start_code(
     let code = format!("{:06}", u32::from_be_bytes(ids::secret()) % 1_000_000);
     orders::set_start_code(tx, row.id, &code_hash(row.id, &code)).await?;
     let more = json!({ "start_code": code });
-    let about = about(row, order, cause);
+    let about = about(row, step, cause);
     notices::tell(
         tx,
         about,
@@ -237,9 +237,10 @@ async fn start_code(
     .await
 }
 
-const fn about<'a>(row: &'a OrderRow, order: &'a Order, cause: &'a Cause) -> About<'a> {
+const fn about<'a>(row: &'a OrderRow, step: &'a Decision, cause: &'a Cause) -> About<'a> {
     About {
-        order,
+        order: &step.order,
+        step: step.transition,
         order_no: row.order_no.as_str(),
         trace_id: cause.trace_id.as_str(),
     }

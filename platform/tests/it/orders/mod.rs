@@ -4,3 +4,4 @@ mod agreement;
 mod exclusive;
 mod life;
 mod races;
+mod reminders;
