@@ -159,11 +159,11 @@ impl Tokens {
 fn make(path: &Path) -> io::Result<Vec<u8>> {
     let key = SigningKey::from_bytes(&ids::secret());
     let der = key.to_pkcs8_der().map_err(io::Error::other)?;
-    let temporary = path.with_extension(format!("{}", std::process::id()));
+    // Not by the process id: two containers that share the folder may have the same.
+    let temporary = path.with_extension(super::devices::hex(&ids::secret::<8>()));
     let mut file = fs::OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(&temporary)?;
     io::Write::write_all(&mut file, der.as_bytes())?;

@@ -1,10 +1,6 @@
 //! One's own account: profile, phone, sessions, invitations. Never shows anybody else's.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::State, http::StatusCode};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -12,7 +8,7 @@ use uuid::Uuid;
 use super::{
     Doors,
     auth::door,
-    body::Body,
+    body::{Body, Path},
     limits::{self, SIGN_IN_BY_PHONE},
     problem::Problem,
     session::{Came, SignedIn},

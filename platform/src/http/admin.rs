@@ -2,8 +2,7 @@
 
 use axum::{
     Json,
-    body::Bytes,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode},
     response::Response,
 };
@@ -18,7 +17,7 @@ use uuid::Uuid;
 
 use super::{
     Doors,
-    body::{Asked, Body, Page, PageOf},
+    body::{Asked, Body, Page, PageOf, Path, Raw, parse},
     idempotency,
     machines::MachineView,
     orders::{CommandBody, OrderDetail, OrderView, OrdersOf, carry_out, detail, page},
@@ -80,12 +79,12 @@ pub(super) async fn order_command(
     Staff(who): Staff,
     Path(id): Path<Uuid>,
     headers: HeaderMap,
-    body: Bytes,
+    Raw(body): Raw,
 ) -> Result<Response, Problem> {
     who.need("order.act")?;
     let route = format!("POST /api/admin/orders/{id}/commands");
     let work = async {
-        let parsed: CommandBody = idempotency::parse(&body)?;
+        let parsed: CommandBody = parse(&body)?;
         carry_out(&doors, &who, OrderId(id), true, parsed).await
     };
     Box::pin(idempotency::once(

@@ -221,11 +221,7 @@ pub(super) async fn sign_in(
         (Some(password), None) => Shown::Password(password),
         (None, Some(code)) => Shown::Code(code),
         _ => {
-            return Err(Problem::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "invalid",
-                "password: either a password or a code",
-            ));
+            return Err(Problem::invalid("password", "either a password or a code"));
         }
     };
     let totp = body.totp.as_deref();

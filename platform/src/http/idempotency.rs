@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use chrono::TimeDelta;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 
 use super::{Doors, problem::Problem};
 use crate::{
@@ -20,18 +20,6 @@ const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// A request that was begun and never ended, by a process that died, may be tried again after so long.
 const STALE: TimeDelta = TimeDelta::minutes(2);
 
-/// The body of a request, parsed as [`super::body::Body`] does.
-pub(super) fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Problem> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        let (status, code) = if error.is_data() {
-            (StatusCode::UNPROCESSABLE_ENTITY, "invalid")
-        } else {
-            (StatusCode::BAD_REQUEST, "bad_body")
-        };
-        Problem::new(status, code, error.to_string())
-    })
-}
-
 fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get(KEY) else {
         return Ok(None);
@@ -40,10 +28,9 @@ fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     if (8..=128).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic()) {
         return Ok(Some(key.to_owned()));
     }
-    Err(Problem::new(
-        StatusCode::UNPROCESSABLE_ENTITY,
-        "invalid",
-        "Idempotency-Key: must have 8 to 128 visible characters",
+    Err(Problem::invalid(
+        "Idempotency-Key",
+        "must have 8 to 128 visible characters",
     ))
 }
 

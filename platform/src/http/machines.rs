@@ -1,10 +1,6 @@
 //! Machines: the owner's side of them, their calendars for everybody.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::State, http::StatusCode};
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use furrow_domain::{
     availability::Cell,
@@ -17,7 +13,7 @@ use uuid::Uuid;
 
 use super::{
     Doors,
-    body::{Asked, Body, IdView, Page, PageOf},
+    body::{Asked, Body, IdView, Page, PageOf, Path},
     limits::{self, MACHINES_BY_ACCOUNT},
     problem::Problem,
     session::SignedIn,

@@ -233,6 +233,7 @@ pub fn router(doors: Doors) -> Router {
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)
         .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(problem::dressed))
         .layer(middleware::from_fn(headers::add))
         .layer(middleware::from_fn(trace::trace))
         .with_state(doors)

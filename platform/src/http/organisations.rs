@@ -1,10 +1,6 @@
 //! Owners' organisations and their people. Never tells whether a phone has an account.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::State, http::StatusCode};
 use chrono::{DateTime, Utc};
 use furrow_domain::id::{AccountId, OrganisationId};
 use serde::{Deserialize, Serialize};
@@ -12,7 +8,7 @@ use uuid::Uuid;
 
 use super::{
     Doors,
-    body::{Body, IdView},
+    body::{Body, IdView, Path},
     limits::{self, INVITATIONS_BY_ACCOUNT},
     problem::Problem,
     session::SignedIn,

@@ -1,10 +1,6 @@
 //! Renters' plots: imported from GeoJSON, listed, removed.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::State, http::StatusCode};
 use furrow_domain::geo::{
     Degrees,
     datum::Datum,
@@ -16,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     Doors,
-    body::{Asked, Body, Page, PageOf},
+    body::{Asked, Body, Page, PageOf, Path},
     problem::Problem,
     session::SignedIn,
 };

@@ -2,10 +2,12 @@
 
 use axum::{
     Json,
+    extract::Request,
     http::{
         HeaderValue, StatusCode,
-        header::{CONTENT_TYPE, RETRY_AFTER},
+        header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER},
     },
+    middleware::Next,
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
@@ -58,6 +60,19 @@ impl Problem {
             data: None,
             retry_after_s: None,
         }
+    }
+
+    /// A value that cannot be, with the path of its field; none where it is about the whole.
+    #[must_use]
+    pub fn invalid(field: &str, said: &str) -> Self {
+        let detail = if field.is_empty() || said.contains(&format!("`{field}`")) {
+            said.to_owned()
+        } else {
+            format!("{field}: {said}")
+        };
+        let mut problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail);
+        problem.data = Some(Box::new(serde_json::json!({ "field": field })));
+        problem
     }
 
     /// The same with `Retry-After`.
@@ -163,6 +178,33 @@ impl From<DbError> for Problem {
         }
         Self::internal()
     }
+}
+
+/// A refusal that is no problem document yet, because axum itself made it, as one.
+pub(super) async fn dressed(request: Request, next: Next) -> Response {
+    let answer = next.run(request).await;
+    let status = answer.status();
+    let plain = || {
+        let kind = answer.headers().get(CONTENT_TYPE);
+        kind.is_none_or(|kind| kind.as_bytes().starts_with(b"text/plain"))
+    };
+    if !(status.is_client_error() || status.is_server_error()) || !plain() {
+        return answer;
+    }
+    let said = status.canonical_reason().unwrap_or("refused");
+    let code = if status.is_server_error() {
+        "internal"
+    } else {
+        "bad_request"
+    };
+    let mut dressed = Problem::new(status, code, said).into_response();
+    // `Allow`, `Upgrade` and the like say what would be right.
+    for (name, value) in answer.headers() {
+        if *name != CONTENT_TYPE && *name != CONTENT_LENGTH {
+            dressed.headers_mut().append(name, value.clone());
+        }
+    }
+    dressed
 }
 
 /// No such route.

@@ -8,8 +8,7 @@ pub(super) use view::{EventView, OrderView};
 
 use axum::{
     Json,
-    body::Bytes,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode},
     response::Response,
 };
@@ -20,7 +19,7 @@ use uuid::Uuid;
 
 use super::{
     Doors,
-    body::{Asked, Body, IdView, Page},
+    body::{Asked, Body, IdView, Page, Path, Raw, parse},
     idempotency,
     limits::{self, ORDERS_BY_ACCOUNT},
     problem::Problem,
@@ -62,10 +61,10 @@ pub(super) async fn book(
     State(doors): State<Doors>,
     SignedIn(who): SignedIn,
     headers: HeaderMap,
-    body: Bytes,
+    Raw(body): Raw,
 ) -> Result<Response, Problem> {
     let work = async {
-        let parsed: BookBody = idempotency::parse(&body)?;
+        let parsed: BookBody = parse(&body)?;
         let now = doors.clock.now();
         limits::take(&doors, ORDERS_BY_ACCOUNT, &who.account.to_string(), now).await?;
         let request = BookRequest {
@@ -253,11 +252,11 @@ pub(super) async fn command(
     SignedIn(who): SignedIn,
     Path(id): Path<Uuid>,
     headers: HeaderMap,
-    body: Bytes,
+    Raw(body): Raw,
 ) -> Result<Response, Problem> {
     let route = format!("POST /api/orders/{id}/commands");
     let work = async {
-        let parsed: CommandBody = idempotency::parse(&body)?;
+        let parsed: CommandBody = parse(&body)?;
         carry_out(&doors, &who, OrderId(id), false, parsed).await
     };
     Box::pin(idempotency::once(
