@@ -6,6 +6,7 @@ mod auth;
 mod body;
 mod cookies;
 mod devices;
+mod docs;
 mod headers;
 mod health;
 mod idempotency;
@@ -225,6 +226,7 @@ pub fn router(doors: Doors) -> Router {
         doors: doors.clone(),
     };
     api.route_layer(middleware::from_fn_with_state(guard, policy::guard))
+        .merge(docs::routes())
         .route("/metrics", get(health::own_metrics))
         .route(
             "/api/openapi.json",

@@ -4,12 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use chrono::TimeDelta;
 use furrow_platform::{clock::ManualClock, db};
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
     time::timeout,
 };
 
+use crate::people::Town;
 use crate::world::{PATIENCE, World, ask, exchange, now, wait_until};
 
 #[tokio::test]
@@ -162,4 +164,149 @@ async fn an_outside_broker_is_not_used_before_its_rules_are_proven() {
     });
     let said = start(world.settings.clone()).await;
     assert!(said.contains("cannot connect"), "{said}");
+}
+
+#[tokio::test]
+async fn the_api_can_be_browsed_without_the_internet() {
+    let world = World::new().await;
+    let platform = world.platform().await;
+    let to = platform.http_addr;
+    let moved = ask(to, "GET", "/api/docs", &[], "").await;
+    assert_eq!(
+        (moved.status, moved.header("location")),
+        (303, "/api/docs/")
+    );
+    let page = ask(to, "GET", "/api/docs/", &[], "").await;
+    assert_eq!(page.status, 200, "{page:?}");
+    let policy = page.header("content-security-policy");
+    assert!(
+        policy.contains("script-src 'self';") && !policy.contains("http"),
+        "{policy}"
+    );
+    for part in [
+        "swagger-ui.css",
+        "swagger-ui-bundle.js",
+        "swagger-ui-standalone-preset.js",
+    ] {
+        let got = ask(to, "GET", &format!("/api/docs/{part}"), &[], "").await;
+        assert_eq!(
+            (got.status, got.header("content-encoding")),
+            (200, "gzip"),
+            "{part}"
+        );
+    }
+    let begin = ask(to, "GET", "/api/docs/swagger-initializer.js", &[], "").await;
+    assert!(begin.body.contains("/api/openapi.json"), "{begin:?}");
+    assert!(
+        begin.body.contains("\"validatorUrl\": \"none\""),
+        "{begin:?}"
+    );
+    let none = ask(to, "GET", "/api/docs/nothing.js", &[], "").await;
+    assert_eq!(
+        (none.status, none.header("content-type")),
+        (404, "application/problem+json")
+    );
+}
+
+#[tokio::test]
+async fn a_refused_value_is_named_by_the_path_of_its_field() {
+    let town = Town::new().await;
+    let person = town.person().await;
+    for (path, body, field) in [
+        ("/api/organisations", json!({}), "name"),
+        (
+            "/api/organisations",
+            json!({ "name": "x", "colour": "red" }),
+            "colour",
+        ),
+        ("/api/organisations", json!({ "name": 7 }), "name"),
+        ("/api/organisations", json!({ "name": "" }), "name"),
+        (
+            "/api/search",
+            json!({ "work": { "place": { "lat_e7": "x" } } }),
+            "work.place.lat_e7",
+        ),
+    ] {
+        let answer = town.post(&person, path, &body).await;
+        let told = answer.json();
+        assert_eq!(
+            (answer.status, &told["code"]),
+            (422, &json!("invalid")),
+            "{body}: {told}"
+        );
+        assert_eq!(told["data"]["field"], field, "{body}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn every_refusal_is_a_problem() {
+    let town = Town::new().await;
+    let to = town.platform.http_addr;
+    let bearer = town.bearer(&town.person().await);
+    let bearer = bearer.as_str();
+    let large = format!("{{\"name\": \"{}\"}}", "x".repeat(70_000));
+    for (method, path, headers, body, status, code) in [
+        (
+            "POST",
+            "/api/organisations",
+            &[bearer][..],
+            "{",
+            400,
+            "bad_body",
+        ),
+        (
+            "POST",
+            "/api/organisations",
+            &[bearer],
+            "{} {}",
+            422,
+            "invalid",
+        ),
+        (
+            "POST",
+            "/api/organisations",
+            &[bearer],
+            large.as_str(),
+            413,
+            "too_large",
+        ),
+        ("POST", "/api/orders", &[bearer], "[", 400, "bad_body"),
+        (
+            "GET",
+            "/api/orders/not-an-id",
+            &[bearer],
+            "",
+            404,
+            "not_found",
+        ),
+        ("DELETE", "/api/plots/%FF", &[bearer], "", 404, "not_found"),
+        ("GET", "/api/orders?limit=0", &[bearer], "", 422, "invalid"),
+        (
+            "GET",
+            "/api/orders?colour=red",
+            &[bearer],
+            "",
+            422,
+            "invalid",
+        ),
+        ("GET", "/api/live?ticket=x", &[], "", 400, "bad_request"),
+    ] {
+        let answer = ask(to, method, path, headers, body).await;
+        assert_eq!(
+            answer.header("content-type"),
+            "application/problem+json",
+            "{answer:?}"
+        );
+        let told = answer.json();
+        assert_eq!(
+            (answer.status, &told["code"]),
+            (status, &json!(code)),
+            "{method} {path}: {told}"
+        );
+        assert_eq!(told["trace_id"], answer.header("x-trace-id"));
+    }
+    let plain = format!(
+        "POST /api/organisations HTTP/1.1\r\nhost: f\r\nconnection: close\r\n{bearer}\r\ncontent-length: 2\r\n\r\n{{}}"
+    );
+    assert_eq!(exchange(to, plain.as_bytes()).await.unwrap().status, 415);
 }

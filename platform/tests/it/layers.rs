@@ -18,6 +18,7 @@ const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
             "axum::",
             "utoipa::",
             "utoipa_axum::",
+            "utoipa_swagger_ui::",
             "hyper::",
             "hyper_util::",
             "tower::",
