@@ -86,9 +86,11 @@ pub(super) async fn me(
 pub(super) struct ProfileBody {
     /// 1 to 60 characters.
     #[serde(default)]
+    #[schema(min_length = 1, max_length = 60)]
     name: Option<String>,
     /// `zh` or `en`.
     #[serde(default)]
+    #[schema(pattern = "^(zh|en)$")]
     locale: Option<String>,
 }
 

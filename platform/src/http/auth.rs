@@ -36,6 +36,7 @@ enum CodePurpose {
 #[serde(deny_unknown_fields)]
 pub(super) struct CodeBody {
     /// With country code; Chinese numbers may leave it out.
+    #[schema(examples("+8613800001111"))]
     phone: String,
     /// What for.
     purpose: CodePurpose,
@@ -49,12 +50,15 @@ pub(super) struct SignUpBody {
     /// Six digits, from the message.
     code: String,
     /// As others see it.
+    #[schema(min_length = 1, max_length = 60)]
     name: String,
     /// 8 to 128 characters; without one, one signs in by codes.
     #[serde(default)]
+    #[schema(min_length = 8, max_length = 128)]
     password: Option<String>,
     /// `zh` (default) or `en`.
     #[serde(default)]
+    #[schema(pattern = "^(zh|en)$")]
     locale: Option<String>,
     /// For a web page: the refresh token comes as a cookie.
     #[serde(default)]
@@ -93,6 +97,7 @@ pub(super) struct RefreshBody {
 pub(super) struct ResetBody {
     phone: String,
     code: String,
+    #[schema(min_length = 8, max_length = 128)]
     password: String,
 }
 

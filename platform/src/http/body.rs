@@ -59,6 +59,11 @@ fn unread(error: &rejection::BytesRejection) -> Problem {
 
 /// A body as JSON: what is no JSON is a 400, what does not fit a 422 with the field's path.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // serde would also take an array, by the order of the fields.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        serde_json::from_slice::<serde::de::IgnoredAny>(bytes).map_err(|e| bad_body(&e))?;
+        return Err(Problem::invalid("", "the body must be an object"));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let read = serde_path_to_error::deserialize(&mut json);
     let ended = |value| json.end().map(|()| value).map_err(|e| bad_body(&e));
@@ -144,6 +149,7 @@ pub(super) struct PageOf {
     pub cursor: Option<Uuid>,
     /// Entries, 1 to 100.
     #[serde(default)]
+    #[param(minimum = 1, maximum = 100)]
     pub limit: Option<u16>,
 }
 

@@ -35,6 +35,7 @@ enum OrganisationKind {
 #[serde(deny_unknown_fields)]
 pub(super) struct OrganisationBody {
     /// 1 to 80 characters.
+    #[schema(min_length = 1, max_length = 80)]
     name: String,
     /// `person` (default) or `company`.
     #[serde(default)]

@@ -52,6 +52,7 @@ pub(super) async fn all(
 #[serde(deny_unknown_fields)]
 pub(super) struct GrantBody {
     /// `*` is all of them.
+    #[schema(min_items = 1)]
     permissions: Vec<String>,
 }
 
@@ -112,6 +113,7 @@ pub(super) struct LostPhoneBody {
     /// Sent to the new phone for `change_phone`.
     new_code: String,
     /// How it was made sure who asks.
+    #[schema(min_length = 1, max_length = 500)]
     identity_check: String,
 }
 

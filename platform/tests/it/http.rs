@@ -221,6 +221,7 @@ async fn a_refused_value_is_named_by_the_path_of_its_field() {
         ),
         ("/api/organisations", json!({ "name": 7 }), "name"),
         ("/api/organisations", json!({ "name": "" }), "name"),
+        ("/api/organisations", json!(["by order", "person"]), ""),
         (
             "/api/search",
             json!({ "work": { "place": { "lat_e7": "x" } } }),

@@ -108,6 +108,7 @@ pub(super) struct OrdersOf {
     pub cursor: Option<Uuid>,
     /// Entries, 1 to 100.
     #[serde(default)]
+    #[param(minimum = 1, maximum = 100)]
     pub limit: Option<u16>,
 }
 
