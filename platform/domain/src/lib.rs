@@ -11,4 +11,5 @@ pub mod money;
 pub mod order;
 pub mod period;
 pub mod rent;
+pub mod settlement;
 pub mod track;

@@ -344,6 +344,7 @@ impl Town<'_> {
             commission_fen: furrow_domain::money::Fen::ZERO,
             damage_fen: furrow_domain::money::Fen::ZERO,
             needs_consent: false,
+            silent: None,
         };
         self.step(id, owner, &Command::ProposeBill { bill }, end)
             .await?;

@@ -64,6 +64,18 @@ pub struct BillSum {
     pub damage_fen: Fen,
     /// A quantity that only the renter's word makes good.
     pub needs_consent: bool,
+    /// What silence agrees to where it does: without what only the renter's word makes good.
+    #[serde(default)]
+    pub silent: Option<Silent>,
+}
+
+/// What a renter agrees to who says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Silent {
+    /// B.
+    pub total_fen: Fen,
+    /// C.
+    pub commission_fen: Fen,
 }
 
 /// What a dispute is about.

@@ -45,6 +45,10 @@ pub struct Policy {
     pub auto_confirm_min: u32,
     /// After the confirmation: the balance is taken from the deposit.
     pub balance_due_min: u32,
+    /// A bill above this share of the estimate is looked at by staff before it counts.
+    pub review_over_bps: Bps,
+    /// So is one above this.
+    pub review_total_fen: Fen,
     /// After the close: money matures and disputes end.
     pub maturity_min: u32,
     /// Most unpaid holds of a renter.
@@ -75,6 +79,8 @@ impl Default for Policy {
             bill_due_min: 24 * 60,
             auto_confirm_min: 72 * 60,
             balance_due_min: 72 * 60,
+            review_over_bps: Bps(13_000),
+            review_total_fen: Fen(5_000_000),
             maturity_min: 7 * 24 * 60,
             unpaid_holds: 5,
             lapse: true,

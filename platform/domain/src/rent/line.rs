@@ -1,4 +1,4 @@
-//! Lines of an estimate or a bill, what they sum to, and how two of them differ.
+//! Lines of an estimate or a bill, and what they sum to. Never prices.
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
@@ -71,86 +71,5 @@ impl Bill {
         self.total_fen
             .minus(self.commission_fen)
             .unwrap_or(Fen::ZERO)
-    }
-}
-
-/// Why a bill is not what was estimated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DifferenceReason {
-    /// More or less was done.
-    Quantity,
-    /// It was done on dates of another factor.
-    Dates,
-    /// A line that was not estimated.
-    Added,
-    /// A line that fell away.
-    Dropped,
-    /// The amount differs for a reason of its kind.
-    Amount,
-}
-
-/// A difference between estimate and bill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Difference {
-    /// Of which lines.
-    pub kind: LineKind,
-    /// Estimated.
-    pub estimated_fen: Fen,
-    /// Billed.
-    pub billed_fen: Fen,
-    /// Why.
-    pub reason: DifferenceReason,
-}
-
-/// Where a bill differs from its estimate, kind by kind.
-#[must_use]
-pub fn differences(estimate: &Bill, bill: &Bill) -> Vec<Difference> {
-    let kinds = [
-        LineKind::Rent,
-        LineKind::MinChargeTopup,
-        LineKind::Overtime,
-        LineKind::Travel,
-        LineKind::Extra,
-        LineKind::Discount,
-    ];
-    kinds
-        .into_iter()
-        .filter_map(|kind| {
-            let (before, after) = (Sum::of(estimate, kind), Sum::of(bill, kind));
-            if before.amount == after.amount {
-                return None;
-            }
-            let reason = match (before.lines, after.lines) {
-                (0, _) => DifferenceReason::Added,
-                (_, 0) => DifferenceReason::Dropped,
-                _ if before.quantity != after.quantity => DifferenceReason::Quantity,
-                _ if kind == LineKind::Rent => DifferenceReason::Dates,
-                _ => DifferenceReason::Amount,
-            };
-            Some(Difference {
-                kind,
-                estimated_fen: before.amount,
-                billed_fen: after.amount,
-                reason,
-            })
-        })
-        .collect()
-}
-
-struct Sum {
-    lines: usize,
-    quantity: u64,
-    amount: Fen,
-}
-
-impl Sum {
-    fn of(bill: &Bill, kind: LineKind) -> Self {
-        let lines = || bill.lines.iter().filter(|l| l.kind == kind);
-        Self {
-            lines: lines().count(),
-            quantity: lines().map(|l| l.quantity).sum(),
-            amount: Fen::sum(lines().map(|l| l.amount_fen)).unwrap_or(Fen::MAX),
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Rent: what an owner asks (rule), what an order freezes of it (snapshot), and the one engine that prices estimate and bill alike. Integers only.
 
+mod difference;
 mod line;
 mod price;
 mod rule;
@@ -7,7 +8,8 @@ mod slices;
 mod text;
 mod usage;
 
-pub use line::{Bill, Difference, DifferenceReason, Line, LineKind, differences};
+pub use difference::{Difference, DifferenceReason, differences};
+pub use line::{Bill, Line, LineKind};
 pub use price::{ENGINE_VERSION, PriceError, price, terms_of};
 pub use rule::{
     Discount, Minimum, Overtime, Rule, RuleFault, Season, ServiceMode, Snapshot, Step, Unit,

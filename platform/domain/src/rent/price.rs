@@ -47,8 +47,13 @@ pub fn price(snapshot: &Snapshot, usage: &Usage) -> Result<Bill, PriceError> {
     lines.extend(overtime(snapshot, usage, rent_fen)?);
     lines.extend(travel(snapshot)?);
     for extra in &usage.extras {
+        let kind = if extra.amount_fen < Fen::ZERO {
+            LineKind::Discount
+        } else {
+            LineKind::Extra
+        };
         lines.push(plain(
-            LineKind::Extra,
+            kind,
             extra.amount_fen,
             extra.commissionable,
             extra.label.clone(),

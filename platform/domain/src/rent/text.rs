@@ -1,6 +1,6 @@
 //! How a line was calculated, in words of both languages. Never calculates.
 
-use super::rule::Unit;
+use super::{difference::DifferenceReason, rule::Unit};
 use crate::money::{Bps, Fen};
 
 /// A quantity in the price's unit: `123.46`, `4.5`, `3`.
@@ -97,4 +97,46 @@ pub(super) fn share(bps: Bps, of: Fen) -> (String, String) {
         format!("{percent}% × {} 元", of.yuan()),
         format!("{percent}% of ¥{}", of.yuan()),
     )
+}
+
+/// Why a bill is not what was estimated: `实际 41.30 亩，预估 50.00 亩`, and the same in English.
+pub(super) fn difference(reason: &DifferenceReason) -> (String, String) {
+    match reason {
+        DifferenceReason::Quantity {
+            unit,
+            estimated,
+            billed,
+        } => {
+            let (zh, en) = names(*unit);
+            let (before, after) = (quantity(*estimated, *unit), quantity(*billed, *unit));
+            (
+                format!("实际 {after} {zh}，预估 {before} {zh}"),
+                format!("{after} {en} done, {before} {en} estimated"),
+            )
+        }
+        DifferenceReason::Dates => (
+            "作业日期的季节系数与预估不同".into(),
+            "done on dates of another seasonal factor".into(),
+        ),
+        DifferenceReason::Minimum { rent_fen } => (
+            format!("按租金 {} 元补足最低收费", rent_fen.yuan()),
+            format!("minimum charge above a rent of ¥{}", rent_fen.yuan()),
+        ),
+        DifferenceReason::MinimumWaived => (
+            "因雨停工不足一小时，不收最低收费".into(),
+            "stopped by rain within the hour: no minimum charge".into(),
+        ),
+        DifferenceReason::Overrun { minutes } => (
+            format!("超出预定结束时间，计 {minutes} 分钟"),
+            format!("beyond the booked end: {minutes} min counted"),
+        ),
+        DifferenceReason::Share { rent_fen } => (
+            format!("折扣按租金 {} 元计算", rent_fen.yuan()),
+            format!("discount on a rent of ¥{}", rent_fen.yuan()),
+        ),
+        DifferenceReason::Agreed { label } => {
+            (format!("新增项目：{label}"), format!("added: {label}"))
+        }
+        DifferenceReason::Amount => ("金额不同".into(), "the amount differs".into()),
+    }
 }

@@ -4,7 +4,7 @@ use furrow_domain::{
     money::Fen,
     order::{
         actor::Role,
-        command::{BillSum, Command},
+        command::{BillSum, Command, Silent},
         refusal::Refusal,
         status::{Phase, Status},
     },
@@ -19,6 +19,7 @@ fn bill(total: i64, commission: i64, damage: i64) -> Command {
             commission_fen: Fen(commission),
             damage_fen: Fen(damage),
             needs_consent: false,
+            silent: None,
         },
     }
 }
@@ -50,22 +51,48 @@ fn amounts_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn i8_an_owner_never_says_our_share_and_the_engine_not_more_than_the_terms() {
-    let share = |by, commission| {
-        let stage = Stage::new()
-            .finished()
-            .by(by, &bill(432_100, commission, 0));
-        stage.order.bill.unwrap().sum.commission_fen
+fn i8_our_share_is_as_the_engine_says_and_never_more_than_the_terms() {
+    let found = |by, commission| {
+        let mut stage = Stage::new().finished();
+        stage.try_by(by, &bill(432_100, commission, 0))?;
+        Ok(stage.order.bill.unwrap().sum.commission_fen)
     };
-    for said in [0, 1, 432_100] {
-        assert_eq!(share(Role::Owner, said), Fen(30_247));
+    for by in [Role::Owner, Role::System] {
+        assert_eq!(found(by, 28_000), Ok(Fen(28_000)), "travel bears none");
+        assert_eq!(found(by, 30_247), Ok(Fen(30_247)));
+        let more: Result<Fen, Refusal> = found(by, 30_248);
+        assert!(matches!(more, Err(Refusal::Invalid { .. })));
     }
+}
+
+#[test]
+fn silence_agrees_to_what_needs_no_word_and_the_renter_to_all_of_it() {
+    let sum = BillSum {
+        total_fen: Fen(640_000),
+        commission_fen: Fen(44_800),
+        damage_fen: Fen::ZERO,
+        needs_consent: true,
+        silent: Some(Silent {
+            total_fen: Fen(480_000),
+            commission_fen: Fen(33_600),
+        }),
+    };
+    let billed = Stage::new()
+        .finished()
+        .by(Role::Owner, &Command::ProposeBill { bill: sum });
+    let confirmed = billed
+        .clone()
+        .by(Role::Renter, &Command::ConfirmBill { version: 1 });
+    assert_eq!(confirmed.order.balance_fen, Fen(140_000));
+    let mut silent = billed;
+    while silent.order.status == Status::PendingSettlement && silent.tick() {}
+    assert_eq!(silent.order.status, Status::Completed);
+    let kept = silent.order.bill.unwrap();
     assert_eq!(
-        share(Role::System, 28_000),
-        Fen(28_000),
-        "travel bears none"
+        (kept.sum.total_fen, kept.sum.commission_fen, kept.consented),
+        (Fen(480_000), Fen(33_600), false)
     );
-    assert_eq!(share(Role::System, 30_247), Fen(30_247));
+    assert_eq!(silent.order.funds.refunds, Fen(120_000));
 }
 
 #[test]

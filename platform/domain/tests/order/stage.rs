@@ -295,6 +295,7 @@ pub fn propose(total: i64, damage: i64) -> Command {
             commission_fen: Bps(700).of_rounded_down(Fen(total)).unwrap(),
             damage_fen: Fen(damage),
             needs_consent: false,
+            silent: None,
         },
     }
 }

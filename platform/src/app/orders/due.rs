@@ -122,6 +122,7 @@ fn draft_bill(
         commission_fen: estimate.commission_fen,
         damage_fen: furrow_domain::money::Fen::ZERO,
         needs_consent: false,
+        silent: None,
     };
     let propose = Command::ProposeBill { bill };
     Ok(decide(order, &propose, &Actor::system(), facts, now)?)

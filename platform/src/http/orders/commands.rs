@@ -326,6 +326,7 @@ fn to_command(body: CommandBody, now: DateTime<Utc>) -> Result<Command, Problem>
                 commission_fen: Fen::ZERO,
                 damage_fen: fen("damage_fen", damage_fen)?,
                 needs_consent: true,
+                silent: None,
             },
         },
         CommandBody::ObjectBill { text } => Command::ObjectBill { text },

@@ -46,16 +46,6 @@ pub(super) fn propose(case: &Case<'_>, sum: BillSum) -> Result<Outcome, Refusal>
     if by_owner && order.bill_versions >= VERSIONS {
         return Err(Refusal::TooOften(VERSIONS));
     }
-    // An owner's bill has no lines of its own to take our share of: it is the order's share of the whole.
-    let commission_fen = if by_owner && sum.total_fen >= Fen::ZERO {
-        order.terms.commission_bps.of_rounded_down(sum.total_fen)?
-    } else {
-        sum.commission_fen
-    };
-    let sum = BillSum {
-        commission_fen,
-        ..sum
-    };
     lawful(case, &sum)?;
     if sum.damage_fen > order.funds.deposit_frozen {
         return Err(Refusal::Invalid {
@@ -97,13 +87,19 @@ fn lawful(case: &Case<'_>, sum: &BillSum) -> Result<(), Refusal> {
         message,
     };
     let bounds = Fen::ZERO..=Fen::MAX;
-    let all = [sum.total_fen, sum.commission_fen, sum.damage_fen];
-    if !all.iter().all(|fen| bounds.contains(fen)) {
-        return Err(invalid("amounts must lie between 0 and 10^12 fen"));
-    }
+    let silent = sum.silent.map(|s| (s.total_fen, s.commission_fen));
+    let pairs = [Some((sum.total_fen, sum.commission_fen)), silent];
     let bps = case.order.terms.commission_bps;
-    if sum.commission_fen > bps.of_rounded_down(sum.total_fen)? {
-        return Err(invalid("gives a share above the order's terms"));
+    for (total, share) in pairs.into_iter().flatten() {
+        if ![total, share, sum.damage_fen]
+            .iter()
+            .all(|fen| bounds.contains(fen))
+        {
+            return Err(invalid("amounts must lie between 0 and 10^12 fen"));
+        }
+        if share > bps.of_rounded_down(total)? {
+            return Err(invalid("gives a share above the order's terms"));
+        }
     }
     Ok(())
 }
@@ -172,15 +168,31 @@ pub(super) fn by_silence(case: &Case<'_>) -> Result<Outcome, Refusal> {
     if bill.sum.total_fen > CAP.of_rounded_half_up(order.terms.estimate_fen)? {
         return dispute::open(case, Role::System, DisputeCategory::OverCap);
     }
-    let mut bill = bill;
-    if bill.sum.needs_consent && bill.sum.total_fen > order.terms.estimate_fen {
-        // A quantity that only the renter's word makes good: not more than was estimated.
-        let total = order.terms.estimate_fen;
-        let share = order.terms.commission_bps.of_rounded_down(total)?;
-        bill.sum.total_fen = total;
-        bill.sum.commission_fen = bill.sum.commission_fen.min(share);
+    let sum = unanswered(case, bill.sum)?;
+    confirmed(case, ProposedBill { sum, ..bill })
+}
+
+/// What silence agrees to: what needs no word, and of a quantity that does not more than was estimated.
+fn unanswered(case: &Case<'_>, sum: BillSum) -> Result<BillSum, Refusal> {
+    if !sum.needs_consent {
+        return Ok(sum);
     }
-    confirmed(case, bill)
+    let terms = &case.order.terms;
+    let unwitnessed = case.order.start_evidence == Some(StartEvidence::TelemetryAlone);
+    let (total, share) = match sum.silent {
+        Some(silent) if unwitnessed => (
+            silent.total_fen.min(terms.estimate_fen),
+            silent.commission_fen,
+        ),
+        Some(silent) => (silent.total_fen, silent.commission_fen),
+        None => (sum.total_fen.min(terms.estimate_fen), sum.commission_fen),
+    };
+    let total_fen = total.min(sum.total_fen);
+    Ok(BillSum {
+        total_fen,
+        commission_fen: share.min(terms.commission_bps.of_rounded_down(total_fen)?),
+        ..sum
+    })
 }
 
 /// T20, and T22 where nothing is owed.

@@ -1,5 +1,9 @@
-//! The pricing engine: worked examples, an oracle in exact fractions, and what must hold for every price.
+//! The pricing engine and the bills it makes: worked examples, oracles that share no code with it, and what must hold for every price.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod bills;
+mod oracle;
+mod random;
 
 use std::{fs, path::Path};
 
@@ -14,7 +18,6 @@ use furrow_domain::{
         ServiceMode, Snapshot, Step, Unit, Usage, differences, needed_minutes, price,
     },
 };
-use proptest::prelude::*;
 use uuid::Uuid;
 
 fn day(d: u32) -> NaiveDate {
@@ -169,7 +172,8 @@ fn minimum_travel_extras_and_discounts_have_lines_of_their_own() {
     let large = price(&snapshot, &used(Quantity::CentiMu(10_000), &[(day(1), 1)])).unwrap();
     assert_eq!(amounts(&large), [650_000, 3_600, -65_000]);
     assert_eq!(large.commission_base_fen, Fen(585_000));
-    let kinds: Vec<_> = differences(&small, &large).iter().map(|d| d.kind).collect();
+    let found = differences(&small, &large, false).unwrap();
+    let kinds: Vec<_> = found.iter().map(|d| d.kind).collect();
     assert_eq!(
         kinds,
         [LineKind::Rent, LineKind::MinChargeTopup, LineKind::Discount]
@@ -254,236 +258,6 @@ fn an_area_takes_its_time_at_a_capacity() {
     assert_eq!(needed_minutes(u64::MAX, 1), None);
 }
 
-/// An exact fraction, for an oracle that shares no code with the engine.
-#[derive(Clone, Copy)]
-struct Fraction {
-    over: i128,
-    under: i128,
-}
-
-impl Fraction {
-    fn half_up(self) -> i128 {
-        let doubled = self.over * 2 + self.under;
-        doubled.div_euclid(self.under * 2)
-    }
-}
-
-/// The quantity of each date: the largest remainder first, the earliest of equals.
-fn oracle_parts(usage: &Usage) -> (i128, Vec<(NaiveDate, i128)>) {
-    let quantity: i128 = match usage.quantity {
-        Quantity::AreaE4M2(area) => Fraction {
-            over: i128::from(area) * 3,
-            under: 200_000,
-        }
-        .half_up(),
-        Quantity::CentiMu(n) | Quantity::Units(n) => i128::from(n),
-        Quantity::Minutes(n) => i128::from(n.div_ceil(30)) * 30,
-    };
-    let weight: i128 = usage.by_date.iter().map(|(_, w)| i128::from(*w)).sum();
-    let mut parts: Vec<(NaiveDate, i128, i128)> = usage
-        .by_date
-        .iter()
-        .map(|(d, w)| {
-            (
-                *d,
-                quantity * i128::from(*w) / weight,
-                quantity * i128::from(*w) % weight,
-            )
-        })
-        .collect();
-    let mut left = quantity - parts.iter().map(|p| p.1).sum::<i128>();
-    while left > 0 {
-        // The largest remainder that is not used yet; the earliest of equals.
-        let best = parts.iter().map(|p| p.2).max().unwrap();
-        let part = parts.iter_mut().find(|p| p.2 == best).unwrap();
-        part.1 += 1;
-        part.2 = -1;
-        left -= 1;
-    }
-    let counts = parts.into_iter().map(|p| (p.0, p.1)).collect();
-    (quantity, counts)
-}
-
-/// One line of rent.
-fn oracle_line(rule: &Rule, count: i128, factor: u32) -> i128 {
-    let scale: i128 = match rule.unit {
-        Unit::Mu => 100,
-        Unit::Hour => 60,
-        _ => 1,
-    };
-    Fraction {
-        over: count * i128::from(rule.unit_price_fen.0) * i128::from(factor),
-        under: scale * 10_000,
-    }
-    .half_up()
-}
-
-/// Runs of dates with one factor are one line.
-fn oracle_rent(snapshot: &Snapshot, parts: &[(NaiveDate, i128)]) -> i128 {
-    let rule = &snapshot.rule;
-    let factor = |d: NaiveDate| {
-        let mut best: Option<&Season> = None;
-        for season in rule.seasons.iter().filter(|s| s.from <= d && d < s.to) {
-            if best.is_none_or(|b| b.priority < season.priority) {
-                best = Some(season);
-            }
-        }
-        best.map_or(10_000, |s| s.factor_bps.0)
-            .min(snapshot.max_factor_bps.0)
-    };
-    let (mut rent, mut run) = (0, None::<(i128, u32)>);
-    for (d, count) in parts.iter().filter(|p| p.1 > 0) {
-        run = match run {
-            Some((sum, f)) if f == factor(*d) => Some((sum + count, f)),
-            other => {
-                rent += other.map_or(0, |(sum, f)| oracle_line(rule, sum, f));
-                Some((*count, factor(*d)))
-            }
-        };
-    }
-    rent + run.map_or(0, |(sum, f)| oracle_line(rule, sum, f))
-}
-
-/// Prices the long way round, from the rules in words: total and commission.
-fn oracle(snapshot: &Snapshot, usage: &Usage) -> (i128, i128) {
-    let rule = &snapshot.rule;
-    let (quantity, parts) = oracle_parts(usage);
-    let rent = oracle_rent(snapshot, &parts);
-    let minimum = match rule.minimum {
-        None => 0,
-        Some(Minimum::AmountFen(fen)) => i128::from(fen.0),
-        Some(Minimum::Quantity(q)) => oracle_line(rule, i128::from(q), 10_000),
-    };
-    let topup = if usage.minimum_waived {
-        0
-    } else {
-        (minimum - rent).max(0)
-    };
-    let over = rule.overtime.map_or(0, |o| {
-        if usage.overrun_min <= u32::from(rule.grace_min) {
-            return 0;
-        }
-        let (step, per) = if o.step == Step::HalfHour {
-            (30, 60)
-        } else {
-            (360, 360)
-        };
-        let whole = Fraction {
-            over: i128::from(usage.overrun_min.div_ceil(step) * step) * i128::from(o.price_fen.0),
-            under: per,
-        };
-        let cap = Fraction {
-            over: rent * i128::from(o.cap_bps.0),
-            under: 10_000,
-        };
-        whole.half_up().min(cap.half_up())
-    });
-    let way = i128::from(rule.travel_fen_per_km.0) * i128::from(snapshot.travel_km);
-    let mut reached = rule.discounts.clone();
-    reached.retain(|d| i128::from(d.from_quantity) <= quantity);
-    reached.sort_by_key(|d| d.from_quantity);
-    let off = reached.last().map_or(0, |d| {
-        Fraction {
-            over: rent * i128::from(d.bps.0),
-            under: 10_000,
-        }
-        .half_up()
-    });
-    let total = (rent + topup + over + way - off).max(0);
-    let base = (rent + topup + over - off).clamp(0, total);
-    (total, base * i128::from(snapshot.commission_bps.0) / 10_000)
-}
-
-fn rules() -> impl Strategy<Value = Rule> {
-    let unit = prop::sample::select(vec![
-        Unit::Mu,
-        Unit::Hour,
-        Unit::Day,
-        Unit::HalfDay,
-        Unit::Season,
-    ]);
-    let minimum = prop::option::of(prop_oneof![
-        (1..1_000_000_i64).prop_map(|f| Minimum::AmountFen(Fen(f))),
-        (1..10_000_u32).prop_map(Minimum::Quantity),
-    ]);
-    let overtime =
-        (0..50_000_i64, any::<bool>(), 0..=20_000_u32).prop_map(|(price, half, cap)| Overtime {
-            price_fen: Fen(price),
-            step: if half { Step::HalfDay } else { Step::HalfHour },
-            cap_bps: Bps(cap),
-        });
-    let seasons =
-        prop::collection::vec((1..28_u32, 1..10_u32, 1..40_000_u32), 0..4).prop_map(|all| {
-            (1..)
-                .zip(all)
-                .map(|(priority, (from, length, factor))| {
-                    season(from, (from + length).min(31), factor, priority)
-                })
-                .collect::<Vec<_>>()
-        });
-    let discounts = prop::collection::btree_map(0..20_000_u32, 0..=10_000_u32, 0..3);
-    let parts = (unit, 1..1_000_000_i64, minimum, prop::option::of(overtime));
-    (parts, seasons, discounts, 0..1_000_i64).prop_map(|(parts, seasons, discounts, per_km)| {
-        let (unit, unit_price, minimum, overtime) = parts;
-        let discount = |(from_quantity, bps)| Discount {
-            from_quantity,
-            bps: Bps(bps),
-        };
-        Rule {
-            minimum,
-            overtime,
-            seasons,
-            travel_fen_per_km: Fen(per_km),
-            discounts: discounts.into_iter().map(discount).collect(),
-            ..rule(unit, unit_price)
-        }
-    })
-}
-
-fn priced() -> impl Strategy<Value = (Snapshot, Usage)> {
-    let dates = prop::collection::btree_map(1..30_u32, 0..5_000_u64, 1..6);
-    let numbers = (0..=2_000_u32, 5_000..30_000_u32, 0..200_u32, 0..2_000_u32);
-    let raw = 0..5_000_000_000_u64;
-    (rules(), numbers, dates, raw, any::<(bool, bool)>()).prop_map(
-        |(rule, (commission, most, km, overrun_min), dates, raw, (declared, minimum_waived))| {
-            let quantity = match rule.unit {
-                Unit::Mu if declared => Quantity::CentiMu(raw / 100_000),
-                Unit::Mu => Quantity::AreaE4M2(raw),
-                Unit::Hour => Quantity::Minutes(raw / 1_000_000),
-                Unit::Day | Unit::HalfDay | Unit::Season => Quantity::Units(raw / 50_000_000),
-            };
-            let mut by_date: Vec<_> = dates.into_iter().map(|(d, w)| (day(d), w)).collect();
-            by_date[0].1 += 1;
-            let snapshot = Snapshot {
-                commission_bps: Bps(commission),
-                max_factor_bps: Bps(most),
-                travel_km: km,
-                ..frozen(rule)
-            };
-            let usage = Usage {
-                overrun_min,
-                minimum_waived,
-                ..used(quantity, &by_date)
-            };
-            (snapshot, usage)
-        },
-    )
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100_000))]
-
-    #[test]
-    fn the_engine_agrees_with_exact_fractions((snapshot, usage) in priced()) {
-        let bill = price(&snapshot, &usage).unwrap();
-        let (total, commission) = oracle(&snapshot, &usage);
-        prop_assert_eq!(i128::from(bill.total_fen.0), total);
-        prop_assert_eq!(i128::from(bill.commission_fen.0), commission);
-        prop_assert_eq!(bill.total_fen, Fen::sum(bill.lines.iter().map(|l| l.amount_fen)).unwrap());
-        prop_assert!(bill.commission_fen <= bill.total_fen && bill.total_fen >= Fen::ZERO);
-    }
-}
-
 #[test]
 fn s27_absurd_quantities_overflow_and_never_wrap() {
     let snapshot = frozen(rule(Unit::Mu, 100_000_000));
@@ -502,6 +276,7 @@ fn no_fraction_comes_near_money() {
     let mut open = vec![
         root.join("money.rs"),
         root.join("rent"),
+        root.join("settlement"),
         root.join("order"),
         root.join("cancellation.rs"),
     ];
