@@ -3,7 +3,8 @@
 use std::{future::Future, pin::Pin};
 
 use chrono::{DateTime, Utc};
-use furrow_domain::order::facts::Presence;
+use chrono_tz::Tz;
+use furrow_domain::{order::facts::Presence, settlement::Measured};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -41,6 +42,23 @@ pub struct Question {
     pub now: DateTime<Utc>,
 }
 
+/// What work is measured.
+#[derive(Debug, Clone)]
+pub struct Work {
+    /// The machine.
+    pub machine: Uuid,
+    /// The order's plots as they were copied.
+    pub plots: Vec<Value>,
+    /// The fence around a place that has no outline.
+    pub geofence_m: u32,
+    /// Where local dates are.
+    pub zone: Tz,
+    /// From.
+    pub from: DateTime<Utc>,
+    /// To.
+    pub to: DateTime<Utc>,
+}
+
 /// Whoever reads tracks.
 pub trait Witness: Send + Sync {
     /// What the track shows.
@@ -48,4 +66,12 @@ pub trait Witness: Send + Sync {
         &'a self,
         question: &'a Question,
     ) -> Pin<Box<dyn Future<Output = Result<Shown, Fault>> + Send + 'a>>;
+
+    /// What the track shows of a whole work; nothing where there is none.
+    fn measure<'a>(
+        &'a self,
+        _work: &'a Work,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Measured>, Fault>> + Send + 'a>> {
+        Box::pin(async { Ok(None) })
+    }
 }

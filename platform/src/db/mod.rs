@@ -2,6 +2,7 @@
 
 pub mod accounts;
 pub mod audits;
+pub mod bills;
 pub mod bindings;
 pub mod credentials;
 pub mod devices;

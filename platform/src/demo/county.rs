@@ -335,19 +335,20 @@ impl Town<'_> {
             reason: None,
             acted_at: None,
         };
-        let finished = self.step(id, owner, &finish, end).await?;
+        self.step(id, owner, &finish, end).await?;
         if reach == Reach::Finished {
             return Ok(());
         }
-        let bill = furrow_domain::order::command::BillSum {
-            total_fen: finished.order.terms.estimate_fen,
-            commission_fen: furrow_domain::money::Fen::ZERO,
-            damage_fen: furrow_domain::money::Fen::ZERO,
-            needs_consent: false,
-            silent: None,
-        };
-        self.step(id, owner, &Command::ProposeBill { bill }, end)
-            .await?;
+        let items = furrow_domain::settlement::Items::default();
+        orders::propose(
+            self.pool,
+            &Nothing,
+            owner,
+            (id, false),
+            (&items, false),
+            end,
+        )
+        .await?;
         match reach {
             Reach::Completed => {
                 let confirm = Command::ConfirmBill { version: 1 };

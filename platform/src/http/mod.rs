@@ -19,6 +19,7 @@ mod plots;
 mod policy;
 pub mod problem;
 mod quotes;
+mod reviews;
 pub mod serve;
 mod session;
 mod staff;
@@ -174,6 +175,8 @@ fn orders(all: &mut Policies) -> OpenApiRouter<Doors> {
         .routes(all.of(Account, routes!(orders::one)))
         .routes(all.of(Account, routes!(orders::fee)))
         .routes(all.of(Account, routes!(orders::command)))
+        .routes(all.of(Account, routes!(orders::bills::all)))
+        .routes(all.of(Account, routes!(orders::bills::preview)))
         .routes(all.of(Account, routes!(orders::messages, orders::say)))
 }
 
@@ -184,6 +187,9 @@ fn staff(all: &mut Policies) -> OpenApiRouter<Doors> {
         .routes(all.of(Staff("order.act_for"), routes!(admin::book_on_behalf)))
         .routes(all.of(Staff("order.read"), routes!(admin::one_order)))
         .routes(all.of(Staff("order.act"), routes!(admin::order_command)))
+        .routes(all.of(Staff("order.read"), routes!(reviews::bills)))
+        .routes(all.of(Staff("bill.review"), routes!(reviews::waiting)))
+        .routes(all.of(Staff("bill.review"), routes!(reviews::decide)))
         .routes(all.of(Staff("test.pay"), routes!(admin::test_pay)))
         .routes(all.of(Staff("audit.decide"), routes!(admin::audits)))
         .routes(all.of(Staff("audit.decide"), routes!(admin::judge_machine)))

@@ -10,6 +10,7 @@ pub mod fixes;
 pub mod keys;
 mod links;
 mod marks;
+mod measure;
 pub mod readmit;
 pub mod store;
 mod tails;

@@ -13,6 +13,7 @@ use furrow_domain::{
         region::{Lookup, Region},
     },
     order::facts::Presence,
+    settlement::Measured,
     track::Fix,
 };
 
@@ -20,7 +21,7 @@ use super::fixes;
 use crate::{
     app::{
         fault::Fault,
-        witness::{Question, Shown, Witness},
+        witness::{Question, Shown, Witness, Work},
     },
     db::{Pool, frames, machines},
 };
@@ -48,6 +49,13 @@ impl Witness for Tracks {
         question: &'a Question,
     ) -> Pin<Box<dyn Future<Output = Result<Shown, Fault>> + Send + 'a>> {
         Box::pin(self.read(question))
+    }
+
+    fn measure<'a>(
+        &'a self,
+        work: &'a Work,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Measured>, Fault>> + Send + 'a>> {
+        Box::pin(self.measured(work))
     }
 }
 
@@ -79,7 +87,7 @@ impl Tracks {
 }
 
 /// The order's ground with the fence around it.
-struct Fence {
+pub(super) struct Fence {
     projection: Projection,
     ground: Region,
     lookup: Lookup,
@@ -87,7 +95,7 @@ struct Fence {
 }
 
 impl Fence {
-    fn new(plots: &[Plot], fence_m: f64) -> Option<Self> {
+    pub(super) fn new(plots: &[Plot], fence_m: f64) -> Option<Self> {
         let projection = Projection::at(plots.first()?.centre());
         let ground = plots
             .iter()
@@ -102,7 +110,7 @@ impl Fence {
     }
 
     /// Metres to the ground; nothing inside it.
-    fn distance_m(&self, place: Degrees) -> f64 {
+    pub(super) fn distance_m(&self, place: Degrees) -> f64 {
         let metres = self.projection.metres(place);
         if self.lookup.contains(metres) {
             0.0
@@ -112,16 +120,17 @@ impl Fence {
     }
 }
 
+/// The outline of a plot as it was copied; a declared place has none.
+pub(super) fn outlines(value: &serde_json::Value) -> Option<Vec<Vec<Ring>>> {
+    serde_json::from_value(value.pointer("/outline/coordinates")?.clone()).ok()
+}
+
 /// Plots of an order; a declared place is a square of its area.
-fn plots(question: &Question) -> Vec<Plot> {
-    let rings = |value: &serde_json::Value| -> Option<Vec<Vec<Ring>>> {
-        serde_json::from_value(value.pointer("/outline/coordinates")?.clone()).ok()
-    };
-    question
-        .plots
+pub(super) fn plots(copies: &[serde_json::Value]) -> Vec<Plot> {
+    copies
         .iter()
         .filter_map(|value| {
-            let parts = rings(value).or_else(|| square(value))?;
+            let parts = outlines(value).or_else(|| square(value))?;
             Plot::of_parts("plot".into(), &parts, Datum::Wgs84).ok()
         })
         .collect()
@@ -153,13 +162,13 @@ fn square(value: &serde_json::Value) -> Option<Vec<Vec<Ring>>> {
     ]]])
 }
 
-fn time(ms: i64) -> Option<DateTime<Utc>> {
+pub(super) fn time(ms: i64) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp_millis(ms)
 }
 
 /// What fixes show of an order.
 fn shown(question: &Question, fixes: &[Fix], width_m: f64) -> Shown {
-    let plots = plots(question);
+    let plots = plots(&question.plots);
     let Some(fence) = Fence::new(&plots, f64::from(question.geofence_m)) else {
         return Shown {
             presence: Some(Presence::Silent),

@@ -42,7 +42,7 @@ impl Files {
     clippy::cast_possible_wrap,
     reason = "numbers of this file's choosing"
 )]
-fn passes(begin_ms: i64) -> Vec<Fix> {
+pub fn passes(begin_ms: i64) -> Vec<Fix> {
     let mut fixes = Vec::new();
     let mut push = |x: f64, y: f64, on: bool| {
         let at = |metres: f64, per_degree: f64, origin: i32| {
@@ -87,7 +87,7 @@ fn csv(fixes: &[Fix]) -> String {
 }
 
 /// The field of the passes, GeoJSON coordinates.
-fn ring() -> Value {
+pub fn ring() -> Value {
     let at = |x: f64, y: f64| json!([116.4 + x / 85_300.0, 39.9 + y / 111_000.0]);
     json!([
         at(0.0, 0.0),
@@ -362,7 +362,7 @@ fn the_fixes_that_the_agent_prints_are_a_track() {
 }
 
 /// Stores fixes as a device's frames of ten.
-async fn store(world: &World, device: u32, fixes: &[Fix]) {
+pub async fn store(world: &World, device: u32, fixes: &[Fix]) {
     let key = SigningKey::from_bytes(&[7; 32]);
     let at = |ms: i64| DateTime::from_timestamp_millis(ms).unwrap();
     let mut rows = Vec::new();

@@ -92,6 +92,12 @@ impl Area {
         }
     }
 
+    /// 1/10,000 m².
+    #[must_use]
+    pub const fn e4_m2(self) -> i64 {
+        self.0
+    }
+
     /// Square metres.
     #[must_use]
     #[expect(

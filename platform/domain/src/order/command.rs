@@ -248,6 +248,11 @@ pub enum Command {
         /// What is wrong.
         text: String,
     },
+    /// T19: staff that looked at a bill over the operator's bounds sends it back.
+    ReturnBill {
+        /// Why.
+        reason: String,
+    },
     /// T20; the version that the renter saw.
     ConfirmBill {
         /// Version of the bill.

@@ -71,6 +71,8 @@ pub enum Kind {
     /// See [`Command`].
     ProposeBill,
     /// See [`Command`].
+    ReturnBill,
+    /// See [`Command`].
     ObjectBill,
     /// See [`Command`].
     ConfirmBill,
@@ -148,6 +150,7 @@ impl Command {
             Self::Resume { .. } => Kind::Resume,
             Self::RequestReturn => Kind::RequestReturn,
             Self::ProposeBill { .. } => Kind::ProposeBill,
+            Self::ReturnBill { .. } => Kind::ReturnBill,
             Self::ObjectBill { .. } => Kind::ObjectBill,
             Self::ConfirmBill { .. } => Kind::ConfirmBill,
             Self::ConfirmBySilence => Kind::ConfirmBySilence,
@@ -399,6 +402,7 @@ pub const TABLE: &[Row] = &[
         &[],
         &[Owner, System],
     ),
+    row("T19", Kind::ReturnBill, &[PendingSettlement], &[], &[Admin]),
     row(
         "T19b",
         Kind::ObjectBill,

@@ -156,7 +156,7 @@ fn area(snapshot: &Snapshot, record: &Record, claim: Option<Claim>) -> Chosen {
                 } else {
                     Mark::Green
                 },
-                needs_consent: record.by_photo,
+                needs_consent: record.needs_word,
             }
         }
         (measured, claimed) => Chosen {

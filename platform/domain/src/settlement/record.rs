@@ -137,8 +137,8 @@ pub struct Record {
     pub late: TimeDelta,
     /// When the clock stood.
     pub pauses: Vec<(Period, PauseCause)>,
-    /// The start rests on a photo: what is measured needs the renter's word.
-    pub by_photo: bool,
+    /// What area is measured needs the renter's word: the start rests on a photo, or the place has no outline.
+    pub needs_word: bool,
     /// What the track shows; none without one.
     pub measured: Option<Measured>,
 }
@@ -168,7 +168,7 @@ impl Record {
             finished: order.finished_at,
             late: late_by_taps(&order.taps, order.start),
             pauses: order.pauses.iter().filter_map(stood).collect(),
-            by_photo: order.start_evidence == Some(StartEvidence::Photo),
+            needs_word: order.start_evidence == Some(StartEvidence::Photo),
             measured,
         }
     }

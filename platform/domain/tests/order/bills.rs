@@ -10,7 +10,7 @@ use furrow_domain::{
     },
 };
 
-use crate::stage::{Stage, propose};
+use crate::stage::{Stage, actor, propose};
 
 fn bill(total: i64, commission: i64, damage: i64) -> Command {
     Command::ProposeBill {
@@ -93,6 +93,29 @@ fn silence_agrees_to_what_needs_no_word_and_the_renter_to_all_of_it() {
         (Fen(480_000), Fen(33_600), false)
     );
     assert_eq!(silent.order.funds.refunds, Fen(120_000));
+}
+
+#[test]
+fn staff_sends_back_what_waits_for_it_and_nothing_else() {
+    let back = Command::ReturnBill {
+        reason: "too much".into(),
+    };
+    let mut stage = Stage::new().billed(700_000, 0);
+    let found = stage.try_by(Role::Admin, &back);
+    assert_eq!(found, Err(Refusal::Missing("review")));
+    stage.facts.bill_in_review = true;
+    let confirm = Command::ConfirmBill { version: 1 };
+    let found = stage.try_by(Role::Renter, &confirm);
+    assert_eq!(found, Err(Refusal::StillOpen("review")));
+    let mut nobody = actor(Role::Admin);
+    nobody.permissions = vec!["order.act".into()];
+    let found = stage.try_as(&nobody, &back);
+    assert_eq!(found, Err(Refusal::Forbidden("bill.review")));
+    let stage = stage.by(Role::Admin, &back);
+    assert_eq!(stage.order.phase, Some(Phase::AwaitingBill));
+    assert_eq!(stage.order.objections, 0, "it was not the renter");
+    let again = stage.by(Role::Owner, &propose(500_000, 0));
+    assert_eq!(again.order.bill.unwrap().version, 2);
 }
 
 #[test]

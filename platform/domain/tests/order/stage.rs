@@ -366,6 +366,9 @@ pub fn every_command() -> Vec<Command> {
         Command::Resume { acted_at: None },
         Command::RequestReturn,
         propose(432_100, 0),
+        Command::ReturnBill {
+            reason: "too much".into(),
+        },
         Command::ObjectBill { text: "no".into() },
         Command::ConfirmBill { version: 1 },
         Command::ConfirmBySilence,

@@ -92,7 +92,7 @@ impl Life {
                 .iter()
                 .map(|(from, to, cause)| (span(*from, *to), *cause))
                 .collect(),
-            by_photo: false,
+            needs_word: false,
             measured: self.measured(areas),
         }
     }

@@ -35,6 +35,7 @@ pub const PERMISSIONS: &[&str] = &[
     "account.read",
     "audit.decide",
     "audit.read",
+    "bill.review",
     "dispute.rule",
     "job.retry",
     "order.act",

@@ -63,7 +63,7 @@ pub fn scope(who: &Who, role: Role) -> Scope {
 }
 
 /// The role in which somebody acts on an order as a party: there is never a choice.
-fn party(who: &Who, order: &Order) -> Role {
+pub(super) fn party(who: &Who, order: &Order) -> Role {
     if order.renter == who.account {
         Role::Renter
     } else {
@@ -213,6 +213,7 @@ pub(super) async fn facts(
         stopped_since: shown.stopped_since,
         other_in_work: orders::other_in_work(tx, order.machine.0, row.id).await?,
         machine_usable: machine.deleted_at.is_none() && !machine.in_repair && owner,
+        bill_in_review: super::bills::in_review(tx, row.id, order).await?,
         ..Facts::default()
     };
     if let Some(period) = moved_to(order, command) {
@@ -279,7 +280,7 @@ async fn change(
 }
 
 /// The area that an order was booked for.
-fn area_centi_mu(row: &OrderRow) -> u64 {
+pub(super) fn area_centi_mu(row: &OrderRow) -> u64 {
     let plots = row.plots.as_array().map(Vec::as_slice).unwrap_or_default();
     let declared = plots
         .iter()

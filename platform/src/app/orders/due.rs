@@ -3,29 +3,20 @@
 use chrono::{DateTime, Utc};
 use furrow_domain::{
     id::OrderId,
-    order::{
-        Order,
-        actor::Actor,
-        command::{BillSum, Command},
-        decide,
-        decision::Outcome,
-        effect::TimerKind,
-        fire,
-        status::{Phase, Status},
-    },
-    rent::Bill,
+    order::{decision::Outcome, effect::TimerKind, fire},
 };
 use uuid::Uuid;
 
 use super::{
     apply::{Cause, apply, of_row},
+    bills,
     command::{facts, locked, look},
 };
 use crate::{
     app::{fault::Fault, witness::Witness},
     db::{
         Pool,
-        orders::{self, OrderRow, Scope},
+        orders::{self, Scope},
         timers::{self, TimerRow},
     },
 };
@@ -51,7 +42,12 @@ pub async fn due(
         orders::by_id(&mut connection, id.0, &Scope::All, false).await?
     };
     let row = row.ok_or_else(|| Fault::Broken(format!("timer {} has no order", timer.id)))?;
-    let shown = look(witness, &row, &of_row(&row)?, now).await?;
+    let order = of_row(&row)?;
+    let shown = look(witness, &row, &order, now).await?;
+    let measured = match TimerKind::of_name(&timer.kind) {
+        Some(TimerKind::J10) => bills::measure(pool, witness, &row, &order, now).await?,
+        _ => None,
+    };
     let mut tx = pool.begin().await?;
     let Some((row, order)) = locked(&mut tx, id).await? else {
         return Ok(());
@@ -59,16 +55,23 @@ pub async fn due(
     let (outcome, again) = match TimerKind::of_name(&timer.kind) {
         Some(kind) if i64::from(timer.epoch) == i64::from(order.epoch) || !of_epoch(kind) => {
             let facts = facts(&mut tx, &row, &order, None, &shown, now).await?;
-            let outcome = match kind {
-                TimerKind::J10 => draft_bill(&row, &order, &facts, now)?,
-                _ => fire(&order, kind, &facts, now)?,
-            };
             let cause = Cause::system(&timer.trace_id);
-            match outcome {
-                Outcome::Applied(steps) => {
-                    apply(&mut tx, &row, &order, &steps, &cause, now).await?;
-                    ("done", None)
+            let outcome = match kind {
+                TimerKind::J10 => {
+                    let measured = measured.clone();
+                    bills::propose_by_clock(&mut tx, &row, &order, measured, &facts, &cause, now)
+                        .await?
                 }
+                _ => {
+                    let outcome = fire(&order, kind, &facts, now)?;
+                    if let Outcome::Applied(steps) = &outcome {
+                        apply(&mut tx, &row, &order, steps, &cause, now).await?;
+                    }
+                    outcome
+                }
+            };
+            match outcome {
+                Outcome::Applied(_) => ("done", None),
                 Outcome::Postponed(again) => ("postponed", Some(again)),
                 Outcome::AlreadyApplied | Outcome::Skipped => ("skipped", None),
             }
@@ -101,29 +104,4 @@ const fn of_epoch(kind: TimerKind) -> bool {
             | TimerKind::J8b
             | TimerKind::J9
     )
-}
-
-/// J10: the bill that the system proposes: what was booked, as long as nothing better is measured.
-fn draft_bill(
-    row: &OrderRow,
-    order: &Order,
-    facts: &furrow_domain::order::facts::Facts,
-    now: DateTime<Utc>,
-) -> Result<Outcome, Fault> {
-    let waits =
-        order.status == Status::PendingSettlement && order.phase == Some(Phase::AwaitingBill);
-    if !waits {
-        return Ok(Outcome::Skipped);
-    }
-    let estimate: Bill = serde_json::from_value(row.estimate.clone())
-        .map_err(|e| Fault::Broken(format!("order {}: {e}", row.id)))?;
-    let bill = BillSum {
-        total_fen: estimate.total_fen,
-        commission_fen: estimate.commission_fen,
-        damage_fen: furrow_domain::money::Fen::ZERO,
-        needs_consent: false,
-        silent: None,
-    };
-    let propose = Command::ProposeBill { bill };
-    Ok(decide(order, &propose, &Actor::system(), facts, now)?)
 }

@@ -5,12 +5,12 @@ use chrono::{DateTime, NaiveDate, Utc};
 use furrow_domain::{
     id::{MachineId, OrderId, ProposalId},
     money::Fen,
-    order::command::{BillSum, Command, DisputeCategory, NoFault, Proposed, RulingAmounts, Shares},
+    order::command::{Command, DisputeCategory, NoFault, Proposed, RulingAmounts, Shares},
 };
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::{OrderView, run};
+use super::{OrderView, bills::BillBody, run};
 use crate::{
     app::{fault::Fault, orders, who::Who},
     http::{Doors, machines::period, problem::Problem},
@@ -126,16 +126,22 @@ pub(in crate::http) enum CommandBody {
         acted_at: Option<DateTime<Utc>>,
     },
     RequestReturn,
-    /// The owner's bill.
+    /// The owner's bill: what was measured, tapped or booked, with what he puts beside it.
     ProposeBill {
-        total_fen: i64,
-        damage_fen: i64,
+        #[serde(default)]
+        bill: BillBody,
     },
+    /// The renter objects, to all of it or to some lines by their numbers.
     ObjectBill {
         text: String,
+        #[serde(default)]
+        lines: Vec<u32>,
     },
+    /// The renter confirms the version that was shown, and says yes to each line that needs it.
     ConfirmBill {
         version: u32,
+        #[serde(default)]
+        consents: Vec<u32>,
     },
     BalanceFromDeposit,
     Dispute {
@@ -197,8 +203,36 @@ pub(in crate::http) async fn carry_out(
     {
         return with_code(doors, who, id, code, *photo).await;
     }
+    let body = match of_bill(doors, who, (id, staff), body).await? {
+        Ok(done) => return Ok((StatusCode::OK, OrderView::done(done, doors.clock.now()))),
+        Err(other) => other,
+    };
     let command = to_command(body, doors.clock.now())?;
     run(doors, who, id, staff, &command).await
+}
+
+/// Commands on bills, which are more than the core must know; the others come back.
+async fn of_bill(
+    doors: &Doors,
+    who: &Who,
+    of: (OrderId, bool),
+    body: CommandBody,
+) -> Result<Result<orders::Done, CommandBody>, Problem> {
+    let (pool, witness, now) = (&doors.pool, &*doors.witness, doors.clock.now());
+    Ok(Ok(match body {
+        CommandBody::ProposeBill { bill } => {
+            let ask = bill.ask_consent;
+            let items = bill.items()?;
+            orders::propose(pool, witness, who, of, (&items, ask), now).await?
+        }
+        CommandBody::ObjectBill { text, lines } => {
+            orders::object(pool, witness, who, of, (&text, &lines), now).await?
+        }
+        CommandBody::ConfirmBill { version, consents } => {
+            orders::confirm(pool, witness, who, of, (version, &consents), now).await?
+        }
+        other => return Ok(Err(other)),
+    }))
 }
 
 /// The renter's code, typed by the owner's side in the field: both taps at once.
@@ -316,21 +350,11 @@ fn to_command(body: CommandBody, now: DateTime<Utc>) -> Result<Command, Problem>
         CommandBody::Pause { reason, acted_at } => Command::Pause { reason, acted_at },
         CommandBody::Resume { acted_at } => Command::Resume { acted_at },
         CommandBody::RequestReturn => Command::RequestReturn,
-        CommandBody::ProposeBill {
-            total_fen,
-            damage_fen,
-        } => Command::ProposeBill {
-            bill: BillSum {
-                total_fen: fen("total_fen", total_fen)?,
-                // The order's share of the whole, as the core takes it.
-                commission_fen: Fen::ZERO,
-                damage_fen: fen("damage_fen", damage_fen)?,
-                needs_consent: true,
-                silent: None,
-            },
-        },
-        CommandBody::ObjectBill { text } => Command::ObjectBill { text },
-        CommandBody::ConfirmBill { version } => Command::ConfirmBill { version },
+        CommandBody::ProposeBill { .. } => {
+            return Err(Fault::invalid("command", "is of a bill").into());
+        }
+        CommandBody::ObjectBill { text, .. } => Command::ObjectBill { text },
+        CommandBody::ConfirmBill { version, .. } => Command::ConfirmBill { version },
         CommandBody::BalanceFromDeposit => Command::BalanceFromDeposit,
         CommandBody::Dispute { category: of, text } => Command::Dispute {
             category: category(of),

@@ -1,8 +1,10 @@
 //! Orders: booked, listed, looked at, and moved by their parties. Each command is a line here and a rule in the core.
 
+pub(super) mod bills;
 mod commands;
 mod view;
 
+pub(super) use bills::{BillsView, bills_of};
 pub(super) use commands::{CommandBody, carry_out};
 pub(super) use view::{EventView, OrderView};
 

@@ -97,13 +97,15 @@ async fn worked(
         .done(owner, order, json!({ "command": "finish" }))
         .await;
     assert_eq!(finished["phase"], "awaiting_bill");
-    let bill = json!({ "command": "propose_bill", "total_fen": 320_000, "damage_fen": 0 });
+    // 50 mu as they were booked, and something off for an old customer.
+    let lines = json!([{ "label": "old customer", "amount_fen": -5_000 }]);
+    let bill = json!({ "command": "propose_bill", "bill": { "lines": lines } });
     town.done(owner, order, bill).await;
     let settled = town
         .done(
             renter,
             order,
-            json!({ "command": "confirm_bill", "version": 1 }),
+            json!({ "command": "confirm_bill", "version": 1, "consents": [1] }),
         )
         .await;
     assert_eq!(settled["status"], "completed");

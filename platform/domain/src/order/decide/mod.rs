@@ -156,6 +156,7 @@ fn apply(case: &Case<'_>, command: &Command) -> Result<Outcome, Refusal> {
         Command::Resume { acted_at } => work::resume(case, *acted_at),
         Command::RequestReturn => work::request_return(case),
         Command::ProposeBill { bill } => settlement::propose(case, *bill),
+        Command::ReturnBill { reason } => settlement::send_back(case, reason),
         Command::ObjectBill { text } => settlement::object(case, text),
         Command::ConfirmBill { version } => settlement::confirm(case, *version),
         Command::ConfirmBySilence => settlement::by_silence(case),
@@ -249,6 +250,7 @@ fn already(order: &Order, command: &Command, role: Role) -> bool {
         | Command::Pause { .. }
         | Command::Resume { .. }
         | Command::ProposeBill { .. }
+        | Command::ReturnBill { .. }
         | Command::ObjectBill { .. }
         | Command::ConfirmBySilence
         | Command::Settle

@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 
-use super::{Case, chain, dispute, said};
+use super::{Case, chain, dispute, permitted, said};
 use crate::{
     money::{Bps, Fen},
     order::{
@@ -104,22 +104,36 @@ fn lawful(case: &Case<'_>, sum: &BillSum) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Staff sends back what is over the operator's bounds: the owner, or the clock, proposes anew.
+pub(super) fn send_back(case: &Case<'_>, reason: &str) -> Result<Outcome, Refusal> {
+    permitted(case, "bill.review")?;
+    proposed(case)?;
+    let reason = said(reason, "reason")?;
+    if !case.facts.bill_in_review {
+        return Err(Refusal::Missing("review"));
+    }
+    Ok(awaits_bill(case, "T19 returned").because(reason).into())
+}
+
+/// The bill that was shown is none: another one is due.
+fn awaits_bill(case: &Case<'_>, transition: &'static str) -> Decision {
+    let due = case.now + minutes(case.order.terms.policy.bill_due_min);
+    Decision::of(case.order, transition)
+        .with(|o| o.phase = Some(Phase::AwaitingBill))
+        .clear(&[TimerKind::J11Remind, TimerKind::J11])
+        .plan(TimerKind::J10, due)
+        .tell(Recipient::Owner, NoticeKind::BillObjected)
+}
+
 pub(super) fn object(case: &Case<'_>, text: &str) -> Result<Outcome, Refusal> {
     proposed(case)?;
     let text = said(text, "text")?;
     if case.order.objections >= OBJECTIONS {
         return dispute::by_objection(case, text);
     }
-    let due = case.now + minutes(case.order.terms.policy.bill_due_min);
-    Ok(Decision::of(case.order, "T19b")
-        .with(|o| {
-            o.objections += 1;
-            o.phase = Some(Phase::AwaitingBill);
-        })
+    Ok(awaits_bill(case, "T19b")
+        .with(|o| o.objections += 1)
         .because(text)
-        .clear(&[TimerKind::J11Remind, TimerKind::J11])
-        .plan(TimerKind::J10, due)
-        .tell(Recipient::Owner, NoticeKind::BillObjected)
         .into())
 }
 

@@ -31,6 +31,7 @@ fn staff(order: &Order, command: &Command, actor: &Actor) -> Result<Role, Refusa
         | Command::Rule { .. }
         | Command::Void { .. }
         | Command::ForceCancel { .. }
+        | Command::ReturnBill { .. }
         | Command::WaiveFee { .. } => Ok(Role::Admin),
         // Not an act of the renter's: it would count as an answer to itself.
         Command::AskReconfirm => called(actor).map(|_| Role::Admin),
