@@ -87,7 +87,7 @@ pub struct Items {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{field}: {message}")]
 pub struct ItemFault {
-    /// Path of the field, such as `others[2].label`.
+    /// Path of the field, such as `lines[2].label`, as clients write it.
     pub field: String,
     /// What is wrong.
     pub message: &'static str,
@@ -102,12 +102,12 @@ impl Items {
     pub fn check(&self, unit: Unit) -> Result<(), ItemFault> {
         check_claim(self.claim, unit)?;
         let others = self.others.iter().map(|o| (&o.label, &o.evidence));
-        check_lines("others", self.others.len(), others)?;
+        check_lines("lines", self.others.len(), others)?;
         for (i, other) in self.others.iter().enumerate() {
             let amount = Fen(other.amount_fen.0.saturating_abs());
             if amount.is_zero() || amount > LINE_MAX {
                 return Err(fault(
-                    format!("others[{i}].amount_fen"),
+                    format!("lines[{i}].amount_fen"),
                     "must not be 0, nor beyond 100,000,000 either way",
                 ));
             }
@@ -134,15 +134,19 @@ fn fault(field: impl Into<String>, message: &'static str) -> ItemFault {
 }
 
 fn check_claim(claim: Option<Claim>, unit: Unit) -> Result<(), ItemFault> {
+    let field = match claim {
+        Some(Claim::Minutes(_)) => "claimed_minutes",
+        Some(Claim::CentiMu(_)) | None => "claimed_centi_mu",
+    };
     match (claim, unit) {
         (None, _) => Ok(()),
         (Some(Claim::CentiMu(area)), Unit::Mu) if area <= AREA_MAX => Ok(()),
         (Some(Claim::Minutes(time)), Unit::Hour) if time <= MINUTES_MAX => Ok(()),
         (Some(Claim::CentiMu(_)), Unit::Mu) | (Some(Claim::Minutes(_)), Unit::Hour) => {
-            Err(fault("claim", "is out of range"))
+            Err(fault(field, "is out of range"))
         }
         (Some(_), Unit::Mu | Unit::Hour | Unit::Day | Unit::HalfDay | Unit::Season) => {
-            Err(fault("claim", "is not what the order is billed by"))
+            Err(fault(field, "is not what the order is billed by"))
         }
     }
 }
