@@ -198,15 +198,12 @@ impl Spool {
 
     /// Stores a frame: one write, one sync. When this returns, the frame is the disk's.
     ///
-    /// Errors: the disk's. The segment is abandoned then; the frame may or may not be found again at
-    /// the next start, so the very same bytes must be given again, and no others for this sequence.
+    /// Errors: [`io::ErrorKind::InvalidInput`] for bytes that are not the frame that [`Self::next`]
+    /// asks for: no start would find them again. Otherwise the disk's: the segment is abandoned then;
+    /// the frame may or may not be found again at the next start, so the very same bytes must be given
+    /// again, and no others for this sequence.
     pub fn append(&mut self, seq: u64, frame: &[u8], digest: Digest) -> io::Result<()> {
-        if frame.len() > MAX_FRAME_BYTES {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "frame too long",
-            ));
-        }
+        self.expect_next(seq, frame)?;
         let record = segment::encode(seq, frame);
         let room = SEGMENT_BYTES.saturating_sub(self.segments.back().map_or(0, |s| s.end));
         if self.active.is_none() || room < record.len() {
@@ -228,6 +225,18 @@ impl Spool {
         self.former = None;
         self.dirty = true;
         Ok(())
+    }
+
+    fn expect_next(&self, seq: u64, frame: &[u8]) -> io::Result<()> {
+        let next = self.next();
+        let wrong = if frame.len() > MAX_FRAME_BYTES {
+            "frame too long"
+        } else if seq != next.seq || segment::place_of(frame) != Some((next.epoch, next.seq)) {
+            "not the next frame"
+        } else {
+            return Ok(());
+        };
+        Err(io::Error::new(io::ErrorKind::InvalidInput, wrong))
     }
 
     /// A new segment; the cursor that knows of it is written before anything is in it.

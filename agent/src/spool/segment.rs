@@ -156,8 +156,10 @@ fn whole(bytes: &[u8], at: usize) -> Option<Found<'_>> {
     }))
 }
 
-/// Epoch and sequence of a frame of wire version 1, without a copy of its batch.
-fn place_of(frame: &[u8]) -> Option<(u64, u64)> {
+/// Epoch and sequence of a frame of wire version 1, without a copy of its batch. What gives None is
+/// not found again by a [`Scan`], whatever its record says.
+#[must_use]
+pub fn place_of(frame: &[u8]) -> Option<(u64, u64)> {
     let rest = frame.strip_prefix(&[furrow_protocol::frame::VERSION])?;
     let (epoch, rest) = rest.split_first_chunk::<8>()?;
     let mut seq = 0_u64;

@@ -1,5 +1,7 @@
 //! The spool on a disk that forgets, fails and lies; never on a real one.
 
+mod hostile;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use furrow_protocol::{
