@@ -74,8 +74,9 @@ budget: setup ## What the agent costs a device: size, memory, CPU, first fix, wi
 	$(CARGO) bench -j $(JOBS) -p furrow-agent --bench spool
 
 .PHONY: bench
-bench: ## Times and results of the core; sizes of the wire format
+bench: ## Times and results of the core; sizes of the wire format; flash and restart of the spool
 	$(CARGO) bench -j $(JOBS) -p furrow-protocol -p furrow-domain
+	$(CARGO) bench -j $(JOBS) -p furrow-agent --bench spool
 
 .PHONY: fuzz
 fuzz: ## Fuzz the decoders: ours for SECONDS_EACH (60), then libFuzzer if cargo-fuzz is installed
