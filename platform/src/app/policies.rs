@@ -1,7 +1,10 @@
 //! The operator's windows and share: the newest version is in force, and each order keeps the one that it was made with.
 
 use chrono::{DateTime, Utc};
-use furrow_domain::{money::Bps, order::terms::Policy};
+use furrow_domain::{
+    money::{Bps, Fen},
+    order::terms::Policy,
+};
 use serde_json::json;
 
 use super::{fault::Fault, organisations::audit, who::Who};
@@ -30,19 +33,8 @@ pub async fn current(tx: &mut Connection) -> Result<(Policy, Bps), Fault> {
     }
 }
 
-/// Writes the next version.
-///
-/// # Errors
-///
-/// `not_found`, `invalid`.
-pub async fn write(
-    pool: &Pool,
-    who: &Who,
-    mut policy: Policy,
-    commission: Bps,
-    now: DateTime<Utc>,
-) -> Result<u32, Fault> {
-    who.need("policy.write")?;
+/// Whether windows, fees and bounds can be.
+fn lawful(policy: &Policy, commission: Bps) -> Result<(), Fault> {
     if commission > Bps::WHOLE {
         return Err(Fault::invalid(
             "commission_bps",
@@ -83,6 +75,32 @@ pub async fn write(
             "must be shares, with the late lead below the free one",
         ));
     }
+    let bounds = Bps::WHOLE..=Bps(100_000);
+    if !bounds.contains(&policy.review_over_bps)
+        || !(Fen(1)..=Fen::MAX).contains(&policy.review_total_fen)
+    {
+        return Err(Fault::invalid(
+            "policy.review_over_bps",
+            "must lie between once and ten times the estimate, and review_total_fen above 0",
+        ));
+    }
+    Ok(())
+}
+
+/// Writes the next version.
+///
+/// # Errors
+///
+/// `not_found`, `invalid`.
+pub async fn write(
+    pool: &Pool,
+    who: &Who,
+    mut policy: Policy,
+    commission: Bps,
+    now: DateTime<Utc>,
+) -> Result<u32, Fault> {
+    who.need("policy.write")?;
+    lawful(&policy, commission)?;
     let mut tx = pool.begin().await?;
     let former = policies::newest(&mut tx)
         .await?

@@ -9,6 +9,7 @@ use crate::{
     availability::Span,
     id::RuleId,
     money::{Bps, Fen},
+    period::Period,
 };
 
 /// Most seasons and discounts of a rule.
@@ -348,6 +349,18 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The same for a time that the renter has agreed to since: the highest factor inside it bounds what work
+    /// on any date costs.
+    #[must_use]
+    pub fn moved_to(&self, period: &Period) -> Self {
+        let dates = period.local_dates(self.zone);
+        let highest = dates.iter().map(|day| self.rule.factor(*day)).max();
+        Self {
+            max_factor_bps: highest.unwrap_or(Bps::WHOLE),
+            ..self.clone()
+        }
+    }
+
     /// The factor that a date is priced by.
     #[must_use]
     pub fn factor(&self, day: NaiveDate) -> Bps {

@@ -158,8 +158,12 @@ impl Record {
             let period = Period::new(pause.from, to).ok()?;
             Some((period, PauseCause::of(&pause.reason)))
         };
+        // An early start widens the slot, not what was booked.
+        let early = order.started_at.is_some_and(|at| at < order.start);
+        let booked = Period::new(order.start, order.end).ok();
+        let by_time = order.period.to() - order.period.from() < TimeDelta::days(1);
         Self {
-            period: order.period,
+            period: booked.filter(|_| early && by_time).unwrap_or(order.period),
             start: order.start,
             end: order.end,
             area_centi_mu,

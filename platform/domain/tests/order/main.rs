@@ -19,3 +19,4 @@ mod rulings;
 mod staff;
 mod stage;
 mod start;
+mod worked;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod bills;
+mod metered;
 mod oracle;
 mod random;
 

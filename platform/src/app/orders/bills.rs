@@ -11,7 +11,7 @@ use furrow_domain::{
         decision::{Decision, Outcome},
         facts::Facts,
     },
-    rent::{Bill, Snapshot, Unit},
+    rent::{Bill, Snapshot, Unit, Usage, price},
     settlement::{Basis, Draft, DraftError, Items, Measured, Record, draft, review},
 };
 use serde_json::json;
@@ -134,16 +134,25 @@ fn drafted(
     items: &Items,
     now: DateTime<Utc>,
 ) -> Result<Draft, Fault> {
-    let mut record = Record::of(order, area_centi_mu(row), measured, now);
+    let area = area_centi_mu(row);
+    let mut record = Record::of(order, area, measured, now);
     // A place without an outline clips nothing: what was measured around it needs the renter's word.
     let plots = row.plots.as_array().map(Vec::as_slice).unwrap_or_default();
     record.needs_word |= plots.iter().any(|plot| plot.get("outline").is_none());
-    Ok(draft(
-        &snapshot_of(row)?,
-        &estimate_of(row)?,
-        &record,
-        items,
-    )?)
+    let (snapshot, estimate) = terms_of(row, order, area)?;
+    Ok(draft(&snapshot, &estimate, &record, items)?)
+}
+
+/// What the order is priced by and was estimated at: for the time that both have agreed to last.
+fn terms_of(row: &OrderRow, order: &Order, area: u64) -> Result<(Snapshot, Bill), Fault> {
+    let snapshot = snapshot_of(row)?;
+    if order.epoch <= 1 {
+        return Ok((snapshot, estimate_of(row)?));
+    }
+    let snapshot = snapshot.moved_to(&order.period);
+    let booked = Usage::booked(&snapshot, &order.period, area);
+    let estimate = price(&snapshot, &booked).map_err(DraftError::from)?;
+    Ok((snapshot, estimate))
 }
 
 /// J10: the bill that the system proposes.

@@ -274,6 +274,7 @@ async fn change(
     };
     facts.slot_free = fits;
     let area = area_centi_mu(row);
+    let snapshot = snapshot.moved_to(period);
     let usage = Usage::booked(&snapshot, period, area);
     facts.new_estimate_fen = price(&snapshot, &usage).ok().map(|bill| bill.total_fen);
     Ok(())
