@@ -28,7 +28,7 @@ struct Unsynced {
     seq: u64,
     frame: Vec<u8>,
     digest: Digest,
-    gaps_told: usize,
+    gaps_told: Vec<Gap>,
 }
 
 /// The recorder.
@@ -85,7 +85,7 @@ impl Recorder {
             if let Some(unsynced) = &self.unsynced {
                 self.spool
                     .append(unsynced.seq, &unsynced.frame, unsynced.digest)?;
-                self.spool.told(unsynced.gaps_told);
+                self.spool.told(&unsynced.gaps_told);
                 self.stored += 1;
                 if let Some(done) = self.unsynced.take() {
                     self.witness(&done);
@@ -112,8 +112,7 @@ impl Recorder {
         let next = self.spool.next();
         batch.former = next.former;
         let untold = self.spool.untold(MAX_GAPS - batch.gaps.len()).to_vec();
-        let gaps_told = untold.len();
-        batch.gaps.extend(untold);
+        batch.gaps.extend_from_slice(&untold);
         let bytes = match batch.encode() {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -132,7 +131,7 @@ impl Recorder {
             seq: next.seq,
             digest: frame.digest(*device),
             frame: frame.to_bytes(),
-            gaps_told,
+            gaps_told: untold,
         })
     }
 
@@ -166,6 +165,8 @@ impl Recorder {
 #[cfg(test)]
 #[expect(clippy::panic, reason = "tests")]
 mod tests {
+    use std::collections::BTreeSet;
+
     use furrow_protocol::{batch::FormerEpoch, fix::Fix};
 
     use super::*;
@@ -174,8 +175,12 @@ mod tests {
     const SIGNER: Device = Device(9);
 
     fn recorder(model: &Model, fresh: u64) -> Recorder {
+        within_quota(model, fresh, u64::MAX)
+    }
+
+    fn within_quota(model: &Model, fresh: u64, quota_bytes: u64) -> Recorder {
         let limits = Limits {
-            quota_bytes: u64::MAX,
+            quota_bytes,
             min_free_bytes: 0,
             min_free_inodes: 0,
         };
@@ -310,5 +315,84 @@ mod tests {
             reason: GapReason::Damaged,
         };
         assert_eq!(told, [gap]);
+    }
+
+    /// A batch of several thousand bytes.
+    fn long_batch(at_ms: i64) -> Batch {
+        let fix = |n: i64| Fix {
+            at_ms: at_ms + n * 10,
+            lat_e7: i32::try_from(n * n * 7_919 % 800_000_000).unwrap_or(0),
+            lon_e7: i32::try_from(n * n * n * 104_729 % 1_600_000_000).unwrap_or(0),
+            ..Fix::default()
+        };
+        Batch {
+            fixes: (0..600).map(fix).collect(),
+            ..batch(at_ms)
+        }
+    }
+
+    /// All lost sequences that batches here tell or that wait to be told, and those that are here.
+    fn accounted(recorder: &mut Recorder) -> (BTreeSet<u64>, BTreeSet<u64>) {
+        let here = frames(recorder);
+        let told = here.iter().flat_map(|(_, batch)| batch.gaps.clone());
+        let untold = recorder.spool.untold(MAX_GAPS).to_vec();
+        let lost = told.chain(untold).flat_map(|gap| match gap {
+            Gap::Sequences { first, last, .. } => first..=last,
+            Gap::Silence { .. } => panic!("{gap:?}"),
+        });
+        let seqs = here.iter().map(|(frame, _)| frame.seq);
+        (lost.collect(), seqs.collect())
+    }
+
+    #[test]
+    fn what_was_told_by_a_batch_that_is_lost_itself_is_told_again() {
+        let model = Model::default();
+        let mut recorder = within_quota(&model, 100, 3 * 256 * 1024);
+        for n in 0..400 {
+            recorder
+                .record(long_batch(n * 10_000))
+                .expect("the disk works");
+        }
+        let (lost, here) = accounted(&mut recorder);
+        assert!(recorder.spool.lost() > 200, "{}", recorder.spool.lost());
+        let never_said: Vec<u64> = (1..=400)
+            .filter(|seq| !here.contains(seq) && !lost.contains(seq))
+            .collect();
+        assert!(
+            never_said.is_empty(),
+            "neither here nor told: {never_said:?}"
+        );
+        assert!(lost.is_disjoint(&here));
+    }
+
+    #[test]
+    fn a_gap_that_grows_while_a_signed_batch_waits_for_the_disk_is_told_to_its_end() {
+        let model = Model::default();
+        let mut recorder = within_quota(&model, 100, 3 * 256 * 1024);
+        let mut at_ms = 0;
+        let mut next = || {
+            at_ms += 10_000;
+            long_batch(at_ms)
+        };
+        for n in 0..200_u64 {
+            if n % 5 < 2 {
+                // Each failure begins a segment, for which the oldest goes.
+                model.short_writes(1);
+                if recorder.record(next()).is_err() {
+                    recorder.retry().expect("the disk works again");
+                }
+            } else {
+                recorder.record(next()).expect("the disk works");
+            }
+        }
+        let (lost, here) = accounted(&mut recorder);
+        assert!(recorder.spool.lost() > 0);
+        let never_said: Vec<u64> = (1..=200)
+            .filter(|seq| !here.contains(seq) && !lost.contains(seq))
+            .collect();
+        assert!(
+            never_said.is_empty(),
+            "neither here nor told: {never_said:?}"
+        );
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod cursor;
 pub mod disk;
+mod gaps;
 #[cfg(test)]
 pub(crate) mod model;
 mod open;
@@ -33,8 +34,6 @@ pub use self::read::{Place, Stored};
 const CURSOR_MS: u64 = 300_000;
 /// Segments are freed at most so often, ms, however fast they drain.
 const FREE_MS: u64 = 10_000;
-/// Most gaps that are remembered; what is lost beyond them is still counted.
-const MAX_GAPS: usize = 512;
 const CURSOR: &str = "cursor";
 const CURSOR_NEW: &str = "cursor.new";
 const SEGMENT_LENGTH: u64 = SEGMENT_BYTES as u64;
@@ -300,6 +299,7 @@ impl Spool {
         let Some(segment) = self.segments.pop_front() else {
             return false;
         };
+        self.tell_again(&segment);
         for run in &segment.runs {
             self.lose(*run, GapReason::QuotaDropped);
         }
@@ -311,60 +311,6 @@ impl Spool {
             tracing::warn!(error = %error, "spool.remove");
         }
         true
-    }
-
-    /// What waits of a run is lost: counted, and told by the next batch.
-    fn lose(&mut self, run: Run, reason: GapReason) {
-        let book = self.book_mut(run.epoch);
-        let mut lost = 0_u64;
-        let mut parts = Vec::new();
-        for (first, last) in book.settled.missing(run.first, run.last) {
-            for (first, last) in book.refused.missing(first, last) {
-                lost = lost.saturating_add((last - first).saturating_add(1));
-                parts.push((first, last));
-            }
-        }
-        book.settled.insert(run.first, run.last);
-        self.lost = self.lost.saturating_add(lost);
-        self.dirty = true;
-        for (first, last) in parts {
-            self.add_gap(run.epoch, first, last, reason);
-        }
-    }
-
-    fn add_gap(&mut self, epoch: u64, first: u64, last: u64, reason: GapReason) {
-        if let Some(Gap::Sequences {
-            epoch: before,
-            last: end,
-            reason: why,
-            ..
-        }) = self.gaps.last_mut()
-            && (*before, *why) == (epoch, reason)
-            && end.checked_add(1) == Some(first)
-        {
-            *end = last;
-        } else if self.gaps.len() < MAX_GAPS {
-            self.gaps.push(Gap::Sequences {
-                epoch,
-                first,
-                last,
-                reason,
-            });
-        }
-    }
-
-    /// The oldest lost sequences that no stored batch has told yet, at most so many.
-    #[must_use]
-    pub fn untold(&self, most: usize) -> &[Gap] {
-        self.gaps
-            .get(..most.min(self.gaps.len()))
-            .unwrap_or_default()
-    }
-
-    /// A batch that tells the first `count` of them is stored.
-    pub fn told(&mut self, count: usize) {
-        self.gaps.drain(..count.min(self.gaps.len()));
-        self.dirty = true;
     }
 
     /// The platform has committed this frame.
