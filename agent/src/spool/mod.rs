@@ -213,6 +213,10 @@ impl Spool {
         };
         if let Err(error) = writer.write(&record).and_then(|()| writer.sync()) {
             self.active = None;
+            if is_full(&error) {
+                // Where room cannot be reserved a new segment is made on a full disk as well.
+                self.drop_oldest();
+            }
             return Err(error);
         }
         segment.add(self.epoch, seq, segment.end + record.len());
@@ -241,8 +245,8 @@ impl Spool {
     /// A new segment; the cursor that knows of it is written before anything is in it.
     fn rotate(&mut self) -> io::Result<()> {
         self.active = None;
-        self.remove_empty_newest();
-        if self.crowded() && self.free_done().is_none() {
+        let replaces = self.remove_empty_newest();
+        if !replaces && self.crowded() && self.free_done().is_none() {
             // One goes for the one that comes: a quota that was set too low by mistake stops the
             // growth, it does not throw away what is there.
             self.drop_oldest();
@@ -272,12 +276,14 @@ impl Spool {
     }
 
     /// A segment that was abandoned before anything was synced in it: a disk that fails again and
-    /// again must not push out with empty segments what it holds.
-    fn remove_empty_newest(&mut self) {
+    /// again must not push out with empty segments what it holds. True if there was one: its room is
+    /// the next one's.
+    fn remove_empty_newest(&mut self) -> bool {
         let empty = |s: &Segment| s.records == 0 && !s.opaque && s.number == self.newest;
-        if let Some(segment) = self.segments.pop_back_if(|s| empty(s)) {
-            let _ = self.disk.remove(&segment_name(segment.number));
-        }
+        let Some(segment) = self.segments.pop_back_if(|s| empty(s)) else {
+            return false;
+        };
+        self.disk.remove(&segment_name(segment.number)).is_ok()
     }
 
     fn crowded(&self) -> bool {

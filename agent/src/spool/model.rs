@@ -37,6 +37,7 @@ struct State {
     capacity: Option<u64>,
     failing_syncs: u64,
     short_writes: u64,
+    full_writes: u64,
     random: u64,
     /// 4 KiB pages that a real disk would have had to write.
     pages: u64,
@@ -137,6 +138,11 @@ impl Model {
         self.state().short_writes = count;
     }
 
+    /// So many writes meet the disk's end, as where room cannot be reserved.
+    pub(crate) fn full_writes(&self, count: u64) {
+        self.state().full_writes = count;
+    }
+
     /// What a disk holds after the power was gone: of all that was not synced, whatever chance left.
     pub(crate) fn after_power_cut(&self, seed: u64) -> Self {
         let mut state = self.state().clone();
@@ -218,6 +224,10 @@ impl Writer for Handle {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.model.state();
         state.step()?;
+        if state.full_writes > 0 {
+            state.full_writes -= 1;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let short = state.short_writes > 0;
         if short {
             state.short_writes -= 1;

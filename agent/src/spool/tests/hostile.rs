@@ -35,3 +35,43 @@ fn what_a_start_would_not_find_again_is_never_taken() {
     assert_eq!(places(&read_all(&mut spool)), [(FRESH, 1), (FRESH, 2)]);
     assert_eq!((spool.damaged_bytes(), spool.segments.len()), (0, 1));
 }
+
+#[test]
+fn a_crowded_disk_that_keeps_failing_gives_up_one_segment_and_no_more() {
+    let model = Model::default();
+    let mut spool = open(&model, FRESH);
+    (0..40).for_each(|n| drop(add(&mut spool, n, 40_000)));
+    let before = spool.segments.len();
+    assert!(before > 5);
+    // Somebody else has filled it.
+    spool.limits.min_free_bytes = u64::MAX;
+    let frame = next_frame(&spool, 50, 70);
+    for _ in 0..50 {
+        model.short_writes(9);
+        assert!(store(&mut spool, &frame).is_err());
+    }
+    model.short_writes(0);
+    store(&mut spool, &frame).expect("the disk works again");
+    assert!(spool.segments.len() >= before, "{}", spool.segments.len());
+    let kept = read_all(&mut spool).len() as u64;
+    assert_eq!(kept + spool.lost(), 41);
+}
+
+#[test]
+fn a_disk_that_cannot_reserve_gives_up_the_oldest_when_a_record_meets_its_end() {
+    let model = Model::default();
+    let mut spool = open(&model, FRESH);
+    (0..20).for_each(|n| drop(add(&mut spool, n, 40_000)));
+    let before = spool.segments.len();
+    let frame = next_frame(&spool, 50, 70);
+    model.full_writes(1);
+    assert!(store(&mut spool, &frame).is_err());
+    store(&mut spool, &frame).expect("there is room now");
+    assert_eq!(
+        spool.segments.len(),
+        before,
+        "one goes for the one that comes"
+    );
+    assert!(spool.lost() > 0);
+    assert_eq!(read_all(&mut spool).len() as u64 + spool.lost(), 21);
+}
