@@ -357,7 +357,10 @@ impl Spool {
     fn write_cursor(&mut self, now_ms: u64) -> io::Result<()> {
         self.forget_books();
         // A book from the first moment on: with it a hole at the epoch's beginning is seen.
-        self.book_mut(self.epoch);
+        let epoch = self.epoch;
+        self.book_mut(epoch);
+        // The last is the one that is never left out.
+        self.books.sort_by_key(|book| book.epoch == epoch);
         let cursor = Cursor {
             epoch: self.epoch,
             segment: self.newest,

@@ -75,3 +75,21 @@ fn a_disk_that_cannot_reserve_gives_up_the_oldest_when_a_record_meets_its_end() 
     assert!(spool.lost() > 0);
     assert_eq!(read_all(&mut spool).len() as u64 + spool.lost(), 21);
 }
+
+#[test]
+fn the_cursor_keeps_the_epoch_that_is_written_however_many_others_wait() {
+    let mut model = Model::default();
+    for life in 0..80 {
+        // Without its cursor each life begins an epoch.
+        model = model.without(CURSOR);
+        add(&mut open(&model, FRESH + life), life, 70);
+    }
+    for _ in 0..12 {
+        let mut spool = open(&model, 1);
+        assert_eq!(spool.next().epoch, FRESH + 79);
+        spool.settle(FRESH, 1);
+        spool.flush().expect("the disk works");
+        let cursor = cursor::Cursor::decode(&model.bytes(CURSOR)).expect("a cursor");
+        assert!(cursor.books.iter().any(|book| book.epoch == cursor.epoch));
+    }
+}
