@@ -160,6 +160,9 @@ pub struct Spool {
     writes: Writes,
     cache: read::Cache,
     last_ms: Option<i64>,
+    /// A record of before this start that no durable cursor knows of: the disk may not hold what the
+    /// page cache shows. Not given out until a cursor keeps its place from being used again.
+    doubtful: Option<(u64, u64)>,
 }
 
 impl Spool {
@@ -336,7 +339,7 @@ impl Spool {
     /// Errors: the disk's; nothing is freed then.
     pub fn tick(&mut self, now_ms: u64) -> io::Result<()> {
         let since = now_ms.saturating_sub(self.cursor_ms);
-        let pays = since >= FREE_MS && self.has_done();
+        let pays = since >= FREE_MS && (self.doubtful.is_some() || self.has_done());
         if self.dirty && (pays || since >= CURSOR_MS) {
             self.write_cursor(now_ms)?;
             self.free_done();
@@ -381,6 +384,7 @@ impl Spool {
         self.writes.cursor_bytes += bytes.len() as u64;
         self.cursor_ms = now_ms;
         self.dirty = false;
+        self.doubtful = None;
         Ok(())
     }
 

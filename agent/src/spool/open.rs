@@ -88,37 +88,56 @@ pub(super) fn open(
         writes: Writes::default(),
         cache: Cache::default(),
         last_ms: last.as_ref().and_then(|last| last.at_ms),
+        doubtful: None,
     };
+    spool.doubtful = last.as_ref().and_then(|last| spool.unknown(last));
     count_holes(&mut spool, known && cursor.complete);
-    if sound {
-        if let Some(Last {
-            epoch, seq, digest, ..
-        }) = last
-        {
-            let book = spool.book_mut(epoch);
-            book.highest = seq;
-            book.digest = digest.unwrap_or(Digest([0; 16]));
+    match last.filter(|_| sound) {
+        Some(last) => spool.go_on(&last),
+        None => {
+            spool.epoch = unused(&spool.books, fresh);
+            spool.former = former;
         }
-        spool.reopen();
-    } else {
-        spool.epoch = unused(&spool.books, fresh);
-        spool.former = former;
     }
-    if damaged_bytes > 0 || former.is_some() {
-        tracing::warn!(
-            damaged_bytes,
-            epoch = spool.epoch,
-            former = former.map(|f| f.epoch),
-            lost = spool.lost,
-            "spool.not_sound"
-        );
-    }
+    spool.say(former);
+    spool.dispel();
     Ok(spool)
 }
 
 impl Spool {
-    /// Goes on in the newest segment where that has room.
-    fn reopen(&mut self) {
+    /// The newest record, if the cursor that was found does not know of it. A sync that failed once
+    /// leaves a page that counts as clean and is not on the disk: a later sync proves nothing of it.
+    fn unknown(&self, last: &Last) -> Option<(u64, u64)> {
+        let known = self.book(last.epoch).map_or(0, |book| book.highest);
+        (known < last.seq).then_some((last.epoch, last.seq))
+    }
+
+    fn say(&self, former: Option<FormerEpoch>) {
+        if self.damaged_bytes > 0 || former.is_some() {
+            tracing::warn!(
+                damaged_bytes = self.damaged_bytes,
+                epoch = self.epoch,
+                former = former.map(|f| f.epoch),
+                lost = self.lost,
+                "spool.not_sound"
+            );
+        }
+    }
+
+    /// A cursor that knows of what is doubtful keeps its place from being used again, come what may.
+    fn dispel(&mut self) {
+        if self.doubtful.is_some()
+            && let Err(error) = self.write_cursor(0)
+        {
+            tracing::warn!(error = %error, "spool.cursor");
+        }
+    }
+
+    /// Goes on behind the last record, in the newest segment where that has room.
+    fn go_on(&mut self, last: &Last) {
+        let book = self.book_mut(last.epoch);
+        book.highest = last.seq;
+        book.digest = last.digest.unwrap_or(Digest([0; 16]));
         let Some(segment) = self.segments.back() else {
             return;
         };

@@ -164,9 +164,10 @@ impl Spool {
             let Found::Record(record) = found else {
                 continue;
             };
-            let waits = self
-                .book(record.epoch)
-                .is_some_and(|book| book.waits(record.seq));
+            let waits = self.doubtful != Some((record.epoch, record.seq))
+                && self
+                    .book(record.epoch)
+                    .is_some_and(|book| book.waits(record.seq));
             if waits {
                 stored.push(Stored {
                     epoch: record.epoch,

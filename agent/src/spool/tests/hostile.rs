@@ -37,6 +37,33 @@ fn what_a_start_would_not_find_again_is_never_taken() {
 }
 
 #[test]
+fn a_record_whose_sync_failed_is_not_used_twice_though_a_start_found_it_in_the_page_cache() {
+    for kept_failing in [0, 1, 2, 3, 4, 5, 6] {
+        let model = Model::default();
+        let mut spool = open(&model, FRESH);
+        add(&mut spool, 1, 70);
+        spool.flush().expect("the disk works");
+        let frame = next_frame(&spool, 2, 70);
+        model.fail_syncs(1);
+        assert!(store(&mut spool, &frame).is_err());
+        // Killed: the page is clean to the kernel, and the disk has never seen it.
+        let killed = model.after_kill();
+        killed.fail_syncs(kept_failing);
+        let mut spool = open(&killed, FRESH + 1);
+        let sent = places(&read_all(&mut spool));
+        for seed in 0..8 {
+            let spool = open(&killed.after_power_cut(seed), FRESH + 2);
+            let next = (spool.next().epoch, spool.next().seq);
+            assert!(!sent.contains(&next), "{next:?} was sent already");
+        }
+        // A disk that works again gives all of it.
+        killed.fail_syncs(0);
+        spool.flush().expect("the disk works again");
+        assert_eq!(places(&read_all(&mut spool)), [(FRESH, 1), (FRESH, 2)]);
+    }
+}
+
+#[test]
 fn a_crowded_disk_that_keeps_failing_gives_up_one_segment_and_no_more() {
     let model = Model::default();
     let mut spool = open(&model, FRESH);
